@@ -7,6 +7,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+
 if TYPE_CHECKING:
     from trl_grpo_ext.advantages import estimate, list_advantages, register_advantage
     from trl_grpo_ext.rewards import get_reward, list_rewards, register_reward

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from trl_grpo_ext.errors import ConfigError
 
+
 T = TypeVar("T")
 
 

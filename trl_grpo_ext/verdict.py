@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+
 VerdictKind = Literal[
     "correct",
     "wrong",

@@ -1,5 +1,6 @@
 """`GRPOConfig` with the options of this package."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,7 +33,7 @@ class GroupRelativeConfig(GRPOConfig):
         be ignored, or if `num_generations` does not divide the generation batch.
     """
 
-    _VALID_DICT_FIELDS = [*GRPOConfig._VALID_DICT_FIELDS, "advantage_kwargs"]
+    _VALID_DICT_FIELDS = [*GRPOConfig._VALID_DICT_FIELDS, "advantage_kwargs"]  # noqa: RUF012
 
     advantage: str = field(
         default="grpo",
@@ -57,11 +58,11 @@ class GroupRelativeConfig(GRPOConfig):
         except ValueError:
             self._check_groups()  # TRL says that G does not divide the batch; this also says which values would
             raise
-        bind_params(self.advantage, self.advantage_kwargs)
+        self.bind_advantage()
         if self.scale_rewards != "group":
             raise ConfigError(
-                f"scale_rewards={self.scale_rewards!r} has no effect beside advantage={self.advantage!r}, which scales "
-                "(or not) by its own definition; drop scale_rewards, and use advantage='dr_grpo' for no scaling"
+                f"scale_rewards={self.scale_rewards!r} has no effect beside advantage={self.advantage!r}, which "
+                "scales (or not) by its own definition; drop scale_rewards, and use advantage='dr_grpo' for no scaling"
             )
         if self.multi_objective_aggregation != "sum_then_normalize":
             raise ConfigError(
@@ -71,6 +72,19 @@ class GroupRelativeConfig(GRPOConfig):
         if not 0.0 <= self.max_unscored_frac <= 1.0:
             raise ConfigError(f"max_unscored_frac={self.max_unscored_frac} is outside [0, 1]")
 
+    def bind_advantage(self) -> Callable:
+        """
+        Return the chosen advantage estimator with its parameters set.
+
+        Raises:
+            [`~errors.ConfigError`]: if the estimator or one of its parameters is unknown.
+        """
+        if isinstance(self.advantage_kwargs, str):
+            raise ConfigError(
+                f"advantage_kwargs={self.advantage_kwargs!r} is not a mapping; write JSON: '{{\"eps\": 1e-6}}'"
+            )
+        return bind_params(self.advantage, self.advantage_kwargs)
+
     def _check_groups(self):
         steps = self.steps_per_generation or self.gradient_accumulation_steps
-        check_group_batch(self.per_device_train_batch_size, self.world_size, steps, self.num_generations)
+        check_group_batch(self.per_device_train_batch_size, self.world_size, steps, self.num_generations or 0)

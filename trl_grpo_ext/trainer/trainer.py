@@ -3,15 +3,15 @@
 import math
 from collections import deque
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
 from trl import GRPOTrainer
 
-from trl_grpo_ext.advantages import bind_params
 from trl_grpo_ext.advantages.groups import is_degenerate
 from trl_grpo_ext.errors import ConfigError, StageError
-from trl_grpo_ext.rewards import Composition, resolve_rewards
+from trl_grpo_ext.rewards import Composition, RewardSpec, resolve_rewards
 from trl_grpo_ext.trainer.config import GroupRelativeConfig
 from trl_grpo_ext.trainer.exclusion import loss_weights, mask_rows
 from trl_grpo_ext.trainer.seams import check_attributes, check_methods, check_output
@@ -63,7 +63,12 @@ class GroupRelativeTrainer(GRPOTrainer):
     ```
     """
 
-    _tag_names = [*GRPOTrainer._tag_names, "trl-grpo-ext"]
+    _tag_names = [*GRPOTrainer._tag_names, "trl-grpo-ext"]  # noqa: RUF012
+
+    args: GroupRelativeConfig
+    _logs: dict[str, Any]
+    _buffered_inputs: list[dict[str, Any]]  # type: ignore[assignment]
+    _reward_matrix: torch.Tensor  # (N, K), gathered, of the batch being scored
 
     def __init__(
         self,
@@ -79,28 +84,29 @@ class GroupRelativeTrainer(GRPOTrainer):
             args = GroupRelativeConfig(output_dir=f"{name.split('/')[-1]}-GRPO")
         if not isinstance(args, GroupRelativeConfig):
             raise ConfigError(f"args is a {type(args).__name__}; expected a GroupRelativeConfig (same arguments)")
-        functions, self.composition = resolve_rewards([] if reward_funcs is None else reward_funcs)
-        self._estimator = bind_params(args.advantage, args.advantage_kwargs)
-        self._reward_matrix: torch.Tensor | None = None  # (N, K), gathered, of the batch being scored
+        functions, self.composition = resolve_rewards(reward_funcs)
+        self._estimator = args.bind_advantage()
         self._rows_removed = False
         self._unscored: deque[tuple[int, int]] = deque(maxlen=UNSCORED_BATCHES)
         super().__init__(model, functions or None, args, *trainer_args, **trainer_kwargs)
         check_attributes(self)
-        self.composition = self._weighted(self.composition)
+        self._settle_weights()
 
-    def _weighted(self, composition: Composition) -> Composition:
-        """Settle the weights in one place: the specifications, or TRL's `reward_weights`, never both."""
-        environments_added = len(self.reward_func_names) - len(composition.weights)
-        weights = [*composition.weights, *[1.0] * environments_added]
+    def _settle_weights(self) -> None:
+        """Give TRL and the composition the same weights: the specifications', or TRL's `reward_weights`."""
+        specs = self.composition.specs
+        # An environment that owns its reward appends one of its own.
+        specs += [RewardSpec(name, mode="add", required=False) for name in self.reward_func_names[len(specs) :]]
         if self.args.reward_weights is not None:
-            if any(weight != 1.0 for weight in weights):
+            if any(spec.weight != 1.0 for spec in specs):
                 raise ConfigError(
-                    f"weights are given twice: reward_weights={self.args.reward_weights} and {weights} in the reward "
-                    "specifications; keep one of them"
+                    f"weights are given twice: reward_weights={self.args.reward_weights} and "
+                    f"{[spec.weight for spec in specs]} in the reward specifications; keep one of them"
                 )
             weights = self.reward_weights.tolist()
-        self.reward_weights = torch.tensor(weights, dtype=torch.float32)
-        return composition.with_weights(weights)
+            specs = [replace(spec, weight=weight) for spec, weight in zip(specs, weights, strict=True)]
+        self.composition = Composition(specs)
+        self.reward_weights = torch.tensor(self.composition.weights, dtype=torch.float32)
 
     # Wraps the parent's method to keep the matrix of all processes, which the parent gathers here and nowhere else.
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
@@ -118,7 +124,8 @@ class GroupRelativeTrainer(GRPOTrainer):
         output = super()._generate_and_score_completions(inputs)
         check_output(output)
         rewards = self.composition.combine(self._reward_matrix)  # (N,)
-        groups = rewards.view(-1, self.num_generations if self._mode == "train" else self.num_generations_eval)
+        group_size = self.num_generations if self._mode == "train" else self.num_generations_eval
+        groups = rewards.view(-1, group_size)  # type: ignore[arg-type]
         advantages = self._estimator(groups.double()).view(-1).to(output["advantages"])  # (N,)
         self._rewrite_logs(rewards, advantages, is_degenerate(groups))
         start = self.accelerator.process_index * len(inputs)
@@ -202,7 +209,7 @@ class GroupRelativeTrainer(GRPOTrainer):
 
     @property
     def _mode(self) -> str:
-        return "train" if self.model.training else "eval"
+        return "train" if self.model.training else "eval"  # type: ignore[union-attr]
 
     def _permutation(self, n: int) -> torch.Tensor:
         """A random order of `n` rows, the same on every process."""
