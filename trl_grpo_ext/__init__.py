@@ -4,7 +4,6 @@ Importing this package imports neither torch nor TRL: the public names below are
 """
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 
@@ -43,12 +42,14 @@ __all__ = [
     "verify_math_batch",
 ]
 
-__version__ = version("trl-grpo-ext")
-
 
 def __getattr__(name: str):
     if name in _HOME:
         return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("trl-grpo-ext")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
