@@ -1,0 +1,111 @@
+"""Is the final answer right? The maths verifier as a reward."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from trl_grpo_ext.errors import DataError
+from trl_grpo_ext.rewards.text import OpeningTag, check_opening_tag, completion_text, prompt_opens_thinking
+from trl_grpo_ext.verdict import Verdict
+from trl_grpo_ext.verify.math import verify_math_batch
+from trl_grpo_ext.verify.math.judge import DEFAULT_TIMEOUT
+
+
+_DEFAULT_COLUMNS = ("answer", "solution")
+_NOT_COLUMNS = frozenset({"trainer_state", "environments"})
+
+
+class MathReward:
+    """
+    1.0 if the final answer of a completion is mathematically the reference, 0.0 if not, `None` if that could not be
+    judged (an unusable reference, or a failure of the judging machinery).
+
+    This is the accuracy reward of DeepSeek-R1 (https://huggingface.co/papers/2501.12948). Logs per row what was
+    compared and why (`math_answer`, `math_kind`, `math_reason`), and per batch the shares of timeouts, of unscored
+    rows and of rows without an answer, and how long judging took.
+
+    Args:
+        answer_column (`str`, *optional*):
+            Dataset column that holds the reference. By default `"answer"`, or `"solution"` where there is no
+            `"answer"`.
+        timeout (`float`, *optional*, defaults to `1.5`):
+            Seconds one symbolic comparison may take. The completion that makes it take longer gets 0.0.
+        opening_tag (`str`, *optional*, defaults to `"auto"`):
+            Where the `<think>` of a completion stands: `"in_completion"`, `"in_prompt"` (the chat template opens it),
+            or `"auto"`: in the prompt if the prompt's text ends with it. With `"in_prompt"`, a completion that never
+            closes its reasoning has no answer, whatever boxes it holds.
+
+    Example:
+    ```python
+    >>> from trl_grpo_ext.rewards import MathReward
+
+    >>> MathReward()(prompts=["1/2 + 1/4?"], completions=["So \\\\boxed{0.75}"], answer=["\\\\frac{3}{4}"])
+    [1.0]
+    ```
+    """
+
+    __name__ = "math_reward"
+    default_mode = "add"
+    default_required = True
+
+    def __init__(
+        self, answer_column: str | None = None, timeout: float = DEFAULT_TIMEOUT, opening_tag: OpeningTag = "auto"
+    ):
+        check_opening_tag(opening_tag)
+        self.answer_column = answer_column
+        self.timeout = timeout
+        self.opening_tag = opening_tag
+
+    def __call__(
+        self,
+        prompts: list,
+        completions: list,
+        completion_ids: list[list[int]] | None = None,
+        log_extra: Callable[[str, list], None] | None = None,
+        log_metric: Callable[[str, float], None] | None = None,
+        **columns: Any,
+    ) -> list[float | None]:
+        """
+        Judge a batch.
+
+        Raises:
+            [`~errors.DataError`]: if the dataset has no column with the reference.
+        """
+        golds = self._golds(columns)
+        texts = [self._text(prompt, completion) for prompt, completion in zip(prompts, completions, strict=True)]
+        started = time.perf_counter()
+        verdicts = verify_math_batch(golds, texts, timeout=self.timeout)
+        if log_extra is not None:
+            log_extra("math_answer", [verdict.answer or "" for verdict in verdicts])
+            log_extra("math_kind", [verdict.kind for verdict in verdicts])
+            log_extra("math_reason", [verdict.reason for verdict in verdicts])
+        if log_metric is not None:
+            self._log_metrics(verdicts, time.perf_counter() - started, log_metric)
+        return [verdict.value for verdict in verdicts]
+
+    def _golds(self, columns: dict[str, Any]) -> list:
+        wanted = (self.answer_column,) if self.answer_column else _DEFAULT_COLUMNS
+        for column in wanted:
+            if column in columns:
+                return columns[column]
+        seen = ", ".join(sorted(columns.keys() - _NOT_COLUMNS)) or "none besides the prompt"
+        raise DataError(
+            f"the math reward needs the reference in column {' or '.join(map(repr, wanted))}; the dataset has {seen}. "
+            "Rename the column, or set the reward's answer_column."
+        )
+
+    def _text(self, prompt: Any, completion: Any) -> str:
+        text = completion_text(completion)
+        return f"<think>{text}" if prompt_opens_thinking(self.opening_tag, prompt) else text
+
+    def _log_metrics(self, verdicts: list[Verdict], seconds: float, log_metric: Callable[[str, float], None]) -> None:
+        if not verdicts:
+            return
+        kinds = [verdict.kind for verdict in verdicts]
+        log_metric(f"{self.__name__}/timeout_frac", kinds.count("timeout") / len(kinds))
+        log_metric(f"{self.__name__}/no_answer_frac", kinds.count("no_answer") / len(kinds))
+        log_metric(f"{self.__name__}/unscored_frac", sum(verdict.value is None for verdict in verdicts) / len(kinds))
+        slowest_first = sorted((verdict.seconds for verdict in verdicts), reverse=True)
+        log_metric(f"{self.__name__}/seconds", seconds)
+        log_metric(f"{self.__name__}/seconds_p50", slowest_first[len(slowest_first) // 2])
+        log_metric(f"{self.__name__}/seconds_p95", slowest_first[len(slowest_first) // 20])

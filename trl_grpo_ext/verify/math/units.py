@@ -1,0 +1,111 @@
+"""Units and currencies after (or before) a value: optional, but never exchangeable."""
+
+import re
+
+
+_ALIASES = {
+    "cm": "cm centimeter centimetre",
+    "m": "m meter metre",
+    "km": "km kilometer kilometre",
+    "mm": "mm millimeter millimetre",
+    "in": "in inch inche",
+    "ft": "ft foot feet",
+    "yd": "yd yard",
+    "mi": "mi mile",
+    "s": "s sec second",
+    "min": "min minute",
+    "h": "h hr hour",
+    "day": "day",
+    "week": "week",
+    "month": "month",
+    "year": "year yr",
+    "g": "g gram",
+    "kg": "kg kilogram",
+    "lb": "lb pound",
+    "oz": "oz ounce",
+    "l": "l liter litre",
+    "ml": "ml milliliter millilitre",
+    "mph": "mph mi/h mile/h mile/hour mileperhour",
+    "km/h": "km/h kmh kph kilometer/hour kilometerperhour",
+    "m/s": "m/s meter/second meterpersecond",
+    "degree": "degree deg ^\\circ",
+    "radian": "radian rad",
+    "dollar": "dollar usd $ buck",
+    "cent": "cent ¢",
+    "euro": "euro eur €",
+    "yuan": "yuan rmb ¥",
+    "gbp": "gbp £",
+    "unit": "unit",
+    "percent": "percent",
+}
+_CANONICAL = {alias: unit for unit, aliases in _ALIASES.items() for alias in aliases.split()}
+_NOT_UNITS = re.compile(
+    r"(?:and|or|to|is|not|by|over|plus|minus|times|pi|if|for|mod|sqrt|sin|cos|tan|log|ln|none)", re.IGNORECASE
+)
+_POWER = r"(?:\s*\^\s*\{?\s*-?\d\s*\}?)?"
+_TEXT_UNIT = re.compile(rf"\\text\s*\{{(?P<unit>[^{{}}\d]*(?:\^?\d)?)\}}{_POWER}\Z")
+_WORD_UNIT = re.compile(rf"(?<=[\d\s}})])\s*(?P<unit>[A-Za-z¢€£¥]+(?:[ /][A-Za-z]+){{0,3}}){_POWER}\Z")
+_DEGREE = re.compile(r"(?P<unit>\^\s*\\circ)\s*(?:C|F)?\Z")
+_TRIGONOMETRY = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-zA-Z])")
+_CURRENCY_BEFORE = re.compile(r"(?P<sign>[-+]?)\s*(?P<unit>[$€£¥])\s*")
+
+
+def split_unit(text: str) -> tuple[str, str]:
+    """
+    Split a normalised answer into its value and its unit.
+
+    Args:
+        text (`str`):
+            A normalised answer.
+
+    Returns:
+        `tuple[str, str]`: The value, and the unit in one spelling (`""` when there is none).
+    """
+    before = _CURRENCY_BEFORE.match(text)
+    if before:
+        return (before.group("sign") + text[before.end() :]).strip(), _canonical(before.group("unit"))
+    if text.endswith("$"):
+        return text[:-1].strip(), "dollar"
+    degree = None if _TRIGONOMETRY.search(text) else _DEGREE.search(text)
+    match = degree or _TEXT_UNIT.search(text[-200:]) or _WORD_UNIT.search(text[-80:])
+    if not match:
+        return text, ""
+    tail = match.group()
+    value = text[: len(text) - len(tail)].strip()
+    unit = match.group("unit").strip()
+    if not value or _NOT_UNITS.search(unit):
+        return text, ""
+    spelled_out = tail.strip()[:1] in ("\\", "^")
+    if not spelled_out and not _reads_as_unit(unit, "^" in tail, text[: len(text) - len(tail.lstrip())]):
+        return text, ""
+    return value, _canonical(re.sub(r"[{}\s]|\\text", "", tail) if "^" in tail else unit)
+
+
+def _reads_as_unit(word: str, raised: bool, before: str) -> bool:
+    """Whether a bare word after a value is a unit, not a product of variables: `5 apples`, `5 m`, `5cm`, not `5x`."""
+    apart = before[-1:].isspace()
+    if len(word) == 1:
+        return word in "mgshl" and apart and (raised or before.rstrip()[-1:].isdigit())
+    return apart or _singular(word.lower()) in _CANONICAL
+
+
+def same_unit(a: str, b: str) -> bool:
+    """Whether two units can stand for each other: the same, or one of them left out."""
+    return not a or not b or a == b
+
+
+def _canonical(unit: str) -> str:
+    unit = unit.lower().strip(" .")
+    unit = re.sub(r"\b(?:square|sq\.?)\s*([a-z]+)", r"\1^2", unit)
+    unit = re.sub(r"\bcubic\s*([a-z]+)", r"\1^3", unit)
+    unit = re.sub(r"\s*per\s*", "/", unit)
+    unit = unit.replace(" ", "")
+    base, caret, power = unit.partition("^")
+    if unit in _CANONICAL:
+        return _CANONICAL[unit]
+    parts = "/".join(_CANONICAL.get(_singular(part), _singular(part)) for part in base.split("/"))
+    return _CANONICAL.get(parts, parts) + caret + power
+
+
+def _singular(word: str) -> str:
+    return word[:-1] if len(word) > 2 and word.endswith("s") and word not in ("gas", "plus") else word

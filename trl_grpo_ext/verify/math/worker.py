@@ -1,0 +1,145 @@
+"""The algebra worker: `python -m trl_grpo_ext.verify.math.worker`, JSON lines over its standard streams.
+
+Two processes. The outer one loads the algebra once, forks the inner one, and forks it again whenever it ends: a killed
+comparison costs milliseconds, not another import. The inner one answers requests. SIGUSR1 to the outer process ends
+the inner one; the end of standard input, or of the parent process, ends both.
+
+In: `{"id", "gold", "answer"}`. Out: `{"ready": pid}` once per inner process; per request `{"id", "reading"}` while it
+works (`"gold"` or `"answer"`), then `{"id", "equal", "memory", "note", "last"}`; after a `"last"` one a new inner
+process follows.
+"""
+
+import ctypes
+import json
+import logging
+import os
+import resource
+import select
+import signal
+import sys
+
+
+MEMORY_LIMIT = 1 << 30  # address space of one comparison; the algebra itself takes about a quarter of it
+_RECYCLE_AT = 300 << 10  # KiB of resident memory after which a fresh inner process is cheaper than a grown one
+_ORPHAN_CHECK_MS = 1_000
+_RECYCLE, _DONE = 3, 0
+_PR_SET_PDEATHSIG = 1
+
+
+def main() -> int:
+    """Load the algebra and serve until the parent goes away."""
+    parent = os.getppid()
+    logging.disable(logging.CRITICAL)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
+    try:
+        from trl_grpo_ext.verify.math import symbolic
+    except ImportError as error:
+        _send({"failed": f"{error}; install math-verify"})
+        return 1
+    symbolic.warm_up()  # grammar, caches and late imports, once, before forking
+    _supervise(parent)
+    return 0
+
+
+def _supervise(parent: int) -> None:
+    woken, wake = os.pipe()
+    os.set_blocking(woken, False)
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake)
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    outer, inner = os.getpid(), 0
+    signal.signal(signal.SIGUSR1, lambda number, frame: os.kill(inner, signal.SIGKILL) if inner else None)
+    while True:
+        inner = os.fork()
+        if inner == 0:
+            _become_inner(outer)
+        status = _wait(inner, woken, parent)
+        inner = 0
+        if status is None or os.waitstatus_to_exitcode(status) == _DONE:
+            return
+
+
+def _wait(inner: int, woken: int, parent: int) -> int | None:
+    """Wait for the inner process; return its status, or `None` when the parent went away first."""
+    poll = select.poll()
+    poll.register(woken, select.POLLIN)
+    while True:
+        ended, status = os.waitpid(inner, os.WNOHANG)
+        if ended:
+            return status
+        if os.getppid() != parent:
+            os.kill(inner, signal.SIGKILL)
+            os.waitpid(inner, 0)
+            return None
+        if poll.poll(_ORPHAN_CHECK_MS):
+            while _drain(woken):
+                pass
+
+
+def _drain(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 4096)
+    except BlockingIOError:
+        return b""
+
+
+def _become_inner(outer: int) -> None:
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != outer:
+        os._exit(_DONE)
+    _send({"ready": os.getpid()})
+    code = 1
+    try:
+        code = _serve()
+    finally:
+        os._exit(code)
+
+
+def _serve() -> int:
+    for line in sys.stdin.buffer:
+        try:
+            request = json.loads(line)
+        except ValueError:
+            continue  # the rest of a line whose reader was killed
+        reply = _judge(request)
+        reply["last"] = reply["memory"] or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > _RECYCLE_AT
+        _send(reply)
+        if reply["last"]:
+            return _RECYCLE
+    return _DONE
+
+
+def _judge(request: dict) -> dict:
+    from trl_grpo_ext.verify.math import compare, symbolic
+
+    def reading(what: str) -> None:
+        _send({"id": request["id"], "reading": what})
+
+    def algebra(gold: str, answer: str) -> bool:
+        return symbolic.equal(gold, answer, reading)
+
+    reading("answer")
+    reply = {"id": request["id"], "equal": False, "memory": False, "note": ""}
+    try:
+        reply["equal"] = compare.compare(request["gold"], request["answer"], algebra) is True
+    except MemoryError:
+        reply["memory"] = True
+    except RecursionError:
+        reply["note"] = "nested too deeply"
+    except (
+        Exception
+    ) as error:  # the algebra broke on this pair; that is an answer about the pair, and it is "not equal"
+        reply["note"] = type(error).__name__
+    return reply
+
+
+def _send(message: dict) -> None:
+    os.write(1, json.dumps(message).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
