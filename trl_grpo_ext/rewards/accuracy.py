@@ -21,8 +21,8 @@ class MathReward:
     judged (an unusable reference, or a failure of the judging machinery).
 
     This is the accuracy reward of DeepSeek-R1 (https://huggingface.co/papers/2501.12948). Logs per row what was
-    compared and why (`math_answer`, `math_kind`, `math_reason`), and per batch the shares of timeouts, of unscored
-    rows and of rows without an answer, and how long judging took.
+    compared and why (`math_answer`, `math_kind`, `math_reason`), and per batch the shares of timeouts and of
+    rows without an answer, and how long judging took.
 
     Args:
         answer_column (`str`, *optional*):
@@ -104,7 +104,6 @@ class MathReward:
         kinds = [verdict.kind for verdict in verdicts]
         log_metric(f"{self.__name__}/timeout_frac", kinds.count("timeout") / len(kinds))
         log_metric(f"{self.__name__}/no_answer_frac", kinds.count("no_answer") / len(kinds))
-        log_metric(f"{self.__name__}/unscored_frac", sum(verdict.value is None for verdict in verdicts) / len(kinds))
         slowest_first = sorted((verdict.seconds for verdict in verdicts), reverse=True)
         log_metric(f"{self.__name__}/seconds", seconds)
         log_metric(f"{self.__name__}/seconds_p50", slowest_first[len(slowest_first) // 2])

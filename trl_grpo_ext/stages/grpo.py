@@ -1,0 +1,46 @@
+"""Stage `grpo`: reinforcement learning on `rl_prompts.jsonl` with GroupRelativeTrainer."""
+
+from trl_grpo_ext.errors import ConfigError
+from trl_grpo_ext.stages.stage import Stage, require_columns
+from trl_grpo_ext.stages.stage_rewards import answer_columns, build_rewards
+
+
+CONTROLS = ("shuffled-rewards",)
+
+
+def run(stage: Stage) -> None:
+    """Train on the prompts of the `data` stage and leave a model folder in `out/`."""
+    control = stage.record.get("control")
+    if control is not None and control not in CONTROLS:
+        raise ConfigError(f"unknown control {control!r}; expected one of {', '.join(CONTROLS)}")
+    specs = stage.config.get("rewards") or ["math"]
+    rows = stage.rows("rl_prompts.jsonl")
+    columns = answer_columns(build_rewards(specs), list(rows[0]))
+    require_columns(rows, ["prompt", *columns], f"prompts of stage {stage.record['id']!r}")
+
+    from datasets import Dataset
+
+    from trl_grpo_ext.stages.callbacks import CompletionsCallback, prompt_key
+    from trl_grpo_ext.stages.training import build_arguments, load_tokenizer, stage_callbacks, train
+    from trl_grpo_ext.trainer import GroupRelativeConfig, GroupRelativeTrainer
+
+    extra = {"shuffle_rewards": True} if control == "shuffled-rewards" else {}
+    arguments = build_arguments(stage, GroupRelativeConfig, **extra)
+    # A reference may be a number in one row and text in the next; a column has one type.
+    rows = [{**row, **{column: str(row[column]) for column in columns}} for row in rows]
+    dataset = Dataset.from_list(rows)
+
+    def build_trainer() -> GroupRelativeTrainer:
+        trainer = GroupRelativeTrainer(
+            model=stage.model,
+            reward_funcs=specs,
+            args=arguments,
+            train_dataset=dataset,
+            processing_class=load_tokenizer(stage),
+            callbacks=stage_callbacks(stage),
+        )
+        answers = {prompt_key(row["prompt"]): row[columns[0]] for row in rows} if columns else {}
+        trainer.add_callback(CompletionsCallback(stage.logs / "completions.jsonl", answers, trainer))
+        return trainer
+
+    train(stage, arguments, build_trainer)
