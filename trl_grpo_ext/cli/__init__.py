@@ -24,15 +24,16 @@ _COMMANDS = {
     "sft": "supervised fine-tuning without a recipe",
     "grpo": "GRPO training without a recipe",
     "eval": "evaluate a model without a recipe",
+    "convert-gguf": "make an ordinary model folder of a GGUF file",
 }
-_MODULES = {"list": "listing", "sft": "training", "grpo": "training", "eval": "training"}
+_MODULES = {"list": "listing", **dict.fromkeys(("sft", "grpo", "eval", "convert-gguf"), "step")}
 
 _HELP = f"""usage: trl-grpo-ext COMMAND ...
 
 Group-relative advantages, verifiable rewards and R1-style pipelines for Hugging Face TRL.
 
 commands:
-{chr(10).join(f"  {name:<8}{text}" for name, text in _COMMANDS.items())}
+{chr(10).join(f"  {name:<14}{text}" for name, text in _COMMANDS.items())}
 
 options:
   -h, --help   show this help; `trl-grpo-ext COMMAND --help` shows that of a command
