@@ -1,9 +1,9 @@
 """The recipes and accelerate configs that come with the package, found in the wheel or in a source checkout."""
 
-import difflib
 from pathlib import Path
 
 from trl_grpo_ext.errors import ConfigError
+from trl_grpo_ext.registry import nearest_names
 
 
 _PACKAGE = Path(__file__).parent
@@ -77,7 +77,7 @@ def _find(name_or_path: str | Path, what: str, shipped: dict[str, Path]) -> Path
     for name, candidate in shipped.items():
         if asked == name or candidate.as_posix().endswith(f"/{asked}"):
             return candidate
-    nearest = difflib.get_close_matches(asked, shipped, n=3, cutoff=0.4)
+    nearest = nearest_names(asked, list(shipped))
     hint = (
         f"did you mean {' or '.join(map(repr, nearest))}?" if nearest else f"shipped: {', '.join(shipped) or 'none'}"
     )

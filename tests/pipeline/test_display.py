@@ -1,7 +1,16 @@
 from rich.console import Console
 
 from trl_grpo_ext.files import write_json
-from trl_grpo_ext.pipeline.display import show_status
+from trl_grpo_ext.pipeline.display import show_status, show_summary
+
+
+def test_scores_without_samples_are_shown(workshop):
+    console = Console(record=True, width=100)
+    workshop.run()
+    scores = {"greedy": {"mean": 0.5, "ci": [0.4, 0.6]}, "sampled": {"mean": None}, "pass_at_k": {"1": {"mean": None}}}
+    write_json(workshop.run_dir / "04-exam" / "out" / "scores.json", scores)
+    show_summary(console, workshop.run_dir)
+    assert "0.500 (0.40–0.60)" in console.export_text()
 
 
 def test_a_stage_whose_driver_is_gone_is_not_running(workshop):

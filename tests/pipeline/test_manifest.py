@@ -27,6 +27,18 @@ def test_keys_that_only_change_what_is_written_down_are_free(workshop, key):
     assert marks(workshop, "rl") == before
 
 
+def test_an_edited_local_dataset_makes_the_stage_that_reads_it_stale(workshop, tmp_path):
+    folder = tmp_path / "questions"
+    folder.mkdir()
+    file = folder / "train.jsonl"
+    file.write_text('{"question": "1+1?", "answer": "#### 2"}\n')
+    workshop.content["stages"][0] |= {"task": "gsm8k", "task_params": {"dataset": str(folder)}}
+    before = marks(workshop, "data")
+    assert marks(workshop, "data") == before
+    file.write_text('{"question": "1+1?", "answer": "#### 3"}\n')
+    assert list(differences(before, marks(workshop, "data"))) == ["files.dataset"]
+
+
 @pytest.mark.parametrize(
     ("stage_id", "path", "value"),
     [

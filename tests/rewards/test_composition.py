@@ -50,6 +50,15 @@ def test_a_gate_multiplies():
     assert combine([gate(), gate()], [[1, 1], [1, 0]]) == [1, 0]
 
 
+def test_no_punishment_is_escaped_by_breaking_the_format():
+    assert combine([add(), add(0.5), gate()], [[0, -1, 1], [0, -1, 0], [1, -1, 1], [1, -1, 0]]) == [-0.5, -0.5, 0.5, 0]
+
+
+def test_a_gate_has_no_weight():
+    with pytest.raises(ConfigError, match=r"weight=0\.1 has no effect on a gate"):
+        RewardSpec("format", weight=0.1).resolve()
+
+
 def test_all_wrong_and_one_misses_the_format_gives_nothing_to_learn():
     rows = [[0.0, 1.0]] * 7 + [[0.0, 0.0]]
     assert set(combine([add(), gate()], rows)) == {0.0}

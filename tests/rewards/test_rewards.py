@@ -189,6 +189,9 @@ def test_language_reads_the_reasoning_and_the_row():
     completions = ["<think>add them</think><answer>二</answer>", "<think>先加</think>"]
     assert LanguageReward()(completions=completions) == [1.0, 0.0]
     assert LanguageReward(language_column="lang")(completions=completions, lang=["en", "zh-CN"]) == [1.0, 1.0]
+    assert LanguageReward(language_column="lang")(completions=completions, lang=["en", None]) == [1.0, None]
+    with pytest.raises(DataError, match="needs the column 'lnag'; the dataset has lang"):
+        LanguageReward(language_column="lnag")(completions=completions, lang=["en", "en"])
     with pytest.raises(ConfigError, match="unknown language 'english'"):
         LanguageReward("english")
 

@@ -33,6 +33,7 @@ def prompts_file(tmp_path, arithmetic_rows) -> str:
         (["--max_steps", "many"], "invalid int value: 'many'"),
         (["--config"], "--config needs the path of a YAML file"),
         (["--config", "/nowhere/config.yaml"], "nowhere/config.yaml"),
+        ([*CPU], "no model given"),
         (["--model_name_or_path", "m", *CPU], "no dataset given"),
         (
             ["--model_name_or_path", "m", "--dataset_name", "./nothing.jsonl", *CPU],

@@ -27,13 +27,14 @@ def always_one(completions, **kwargs):
     return [1.0] * len(completions)
 
 
-def build(model: str, rows: list[dict], output_dir, **overrides) -> GroupRelativeTrainer:
+def build(model: str, rows: list[dict], output_dir, eval_dataset=None, **overrides) -> GroupRelativeTrainer:
     overrides = {"max_unscored_frac": 1.0, "max_completion_length": 16, **overrides}
     return GroupRelativeTrainer(
         model=model,
         reward_funcs=[{"name": "tests.trainer.removed_rows.judge_that_fails", "required": True}, always_one],
         args=GroupRelativeConfig(**arguments(output_dir, **overrides)),
         train_dataset=Dataset.from_list(rows),
+        eval_dataset=Dataset.from_list(eval_dataset) if eval_dataset else None,
     )
 
 

@@ -1,10 +1,12 @@
 """A required reward that could not judge: the row leaves statistics, gradient and every denominator."""
 
+import math
+
 import pytest
 import torch
 
 from tests.trainer.launch import two_processes
-from tests.trainer.removed_rows import LOSS_TYPES, always_one, build, compare
+from tests.trainer.removed_rows import LOSS_TYPES, build, compare
 from trl_grpo_ext.errors import StageError
 
 
@@ -42,6 +44,45 @@ def test_each_window_has_its_own_denominator(tiny_model, arithmetic_rows, tmp_pa
 
 
 @pytest.mark.tiny
+def test_micro_batches_without_rows_do_not_count_in_bnpo(tiny_model, arithmetic_rows, tmp_path):
+    trainer = build(
+        tiny_model, arithmetic_rows, tmp_path, loss_type="bnpo", per_device_train_batch_size=1, num_generations=2
+    )
+    trainer.model.train()
+    trainer.current_gradient_accumulation_steps = trainer.args.gradient_accumulation_steps
+    batches = iter(trainer.get_train_dataloader())
+    kept: list[int] = []
+    while sum(kept) != 1:  # until one of the two micro-batches, of one row each, is empty
+        trainer._buffered_inputs = None
+        trainer._prepare_inputs(next(batches))
+        kept = [int(inputs["row_kept"].sum()) if "row_kept" in inputs else 1 for inputs in trainer._buffered_inputs]
+    assert [inputs["loss_weight"] for inputs in trainer._buffered_inputs] == [2.0, 2.0]
+
+
+@pytest.mark.tiny
+def test_reused_generations_and_evaluation_train_on(tiny_model, arithmetic_rows, tmp_path):
+    trainer = build(
+        tiny_model,
+        arithmetic_rows,
+        tmp_path,
+        loss_type="grpo",
+        num_iterations=2,
+        max_steps=4,
+        per_device_eval_batch_size=4,
+        eval_strategy="steps",
+        eval_steps=2,
+        eval_dataset=arithmetic_rows[:4],
+    )
+    trainer.train()
+    logged = trainer.state.log_history
+    assert all(math.isfinite(entry["loss"]) for entry in logged if "loss" in entry)
+    evaluations = [entry for entry in logged if "eval_loss" in entry]
+    assert len(evaluations) == 2
+    assert all(math.isfinite(entry["eval_loss"]) for entry in evaluations)
+    assert any(entry["eval_rewards/judge_that_fails/unscored_frac"] > 0 for entry in evaluations)
+
+
+@pytest.mark.tiny
 def test_statistics_and_logs_leave_the_row_out(tiny_model, arithmetic_rows, tmp_path):
     trainer = build(tiny_model, arithmetic_rows, tmp_path)
     trainer.model.train()
@@ -75,9 +116,9 @@ def test_a_judge_that_is_down_stops_the_run_and_moves_nothing(tiny_model, arithm
 @pytest.mark.tiny
 def test_a_few_failures_in_a_small_batch_do_not_stop_the_run(tiny_model, arithmetic_rows, tmp_path):
     trainer = build(tiny_model, arithmetic_rows, tmp_path, max_unscored_frac=0.0, max_steps=2)
-    assert always_one([1, 2]) == [1.0, 1.0]
     trainer.train()
     assert trainer.state.global_step == 2
+    assert any(missing for missing, _ in trainer._unscored)
 
 
 @pytest.mark.distributed

@@ -6,7 +6,7 @@ from datasets import Dataset
 
 from tests.trainer.runs import arguments
 from trl_grpo_ext import GroupRelativeConfig, GroupRelativeTrainer
-from trl_grpo_ext.errors import ConfigError
+from trl_grpo_ext.errors import ConfigError, DataError
 
 
 def build(model, rows, out, reward_funcs, **overrides) -> GroupRelativeTrainer:
@@ -106,3 +106,38 @@ def test_reward_works_in_a_stock_trainer(tiny_model, arithmetic_rows, tmp_path):
     )
     trainer.train()
     assert trainer.state.log_history[0]["rewards/math_reward/mean"] == 0.0
+
+
+def minus_infinity(completions, **kwargs):
+    return [-float("inf"), *[0.0] * (len(completions) - 1)]
+
+
+@pytest.mark.tiny
+def test_an_infinite_reward_is_named_before_it_reaches_the_weights(tiny_model, arithmetic_rows, tmp_path):
+    with pytest.raises(DataError, match="minus_infinity returned an infinite reward"):
+        build(tiny_model, arithmetic_rows, tmp_path, [half, minus_infinity]).train()
+    clipped = {"name": f"{__name__}.minus_infinity", "clip": [-1, 1]}
+    trainer = build(tiny_model, arithmetic_rows, tmp_path, [clipped], max_steps=1)
+    trainer.train()
+    assert trainer.state.global_step == 1
+
+
+def not_a_number(rewards):
+    return rewards / rewards.new_zeros(1)
+
+
+@pytest.mark.tiny
+def test_a_broken_estimator_is_named(tiny_model, arithmetic_rows, tmp_path):
+    trainer = build(tiny_model, arithmetic_rows, tmp_path, [half], advantage=f"{__name__}.not_a_number")
+    with pytest.raises(DataError, match="every advantage must be finite"):
+        trainer.train()
+
+
+@pytest.mark.tiny
+def test_recent_completions_are_spread_over_the_batch(tiny_model, arithmetic_rows, tmp_path):
+    trainer = build(tiny_model, arithmetic_rows, tmp_path, [half], max_steps=1)
+    trainer.train()
+    recent = trainer.recent_completions(3)
+    assert len(recent) == 3
+    assert recent[0]["rewards"] == {"half": 0.5}
+    assert {row["prompt"][0]["content"] for row in recent} > {recent[0]["prompt"][0]["content"]}

@@ -1,9 +1,7 @@
 """`trl-grpo-ext run RECIPE`."""
 
 from trl_grpo_ext.stages.commands.parser import Parser
-
-
-CONTROLS = ("shuffled-rewards",)
+from trl_grpo_ext.stages.grpo import CONTROLS
 
 
 def main(command: str, argv: list[str]) -> int:

@@ -93,4 +93,5 @@ def _pass_at_k(scores: dict[str, Any] | None) -> str:
     if not scores:
         return "–"
     largest = max(scores, key=int)
-    return f"{scores[largest]['mean']:.3f} (k={largest})"
+    mean = scores[largest].get("mean")
+    return "–" if mean is None else f"{mean:.3f} (k={largest})"

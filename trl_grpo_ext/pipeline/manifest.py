@@ -125,7 +125,11 @@ def fingerprint(recipe: Recipe, stage: Stage, control: str | None) -> dict[str, 
     config = resolved(stage)
     marks: dict[str, Any] = {key: value for key, value in config.items() if key not in ("id", "accelerate", "train")}
     marks["seed"] = recipe.seed
-    if not isinstance(stage, ReportStage):
+    if isinstance(stage, PrepareStage):
+        marks["files"] = {key: _content(Path(value)) for key, value in stage.task_params.items() if _is_path(value)}
+    if not isinstance(stage, ReportStage | PrepareStage) or (
+        isinstance(stage, PrepareStage) and recipe.base.from_config is not None
+    ):
         marks["template"] = hashlib.sha256(recipe.template_text().encode()).hexdigest()[:16]
     if isinstance(stage, PrepareStage) or getattr(stage, "init_from", None) == BASE:
         marks["base"] = recipe.base.resolved()
@@ -157,14 +161,9 @@ def outputs_digest(folder: StageFolder) -> str | None:
     known = folder.record().get("outputs")
     if known is not None:
         return known
-    total = hashlib.sha256()
-    for path in sorted(path for path in folder.out.rglob("*") if path.is_file()):
-        total.update(path.relative_to(folder.out).as_posix().encode() + b"\0")
-        with open(path, "rb") as file:
-            while chunk := file.read(_CHUNK):
-                total.update(chunk)
-    folder.update(outputs=total.hexdigest())
-    return total.hexdigest()
+    digest = _content(folder.out)
+    folder.update(outputs=digest)
+    return digest
 
 
 def input_digests(run_dir: Path, recipe: Recipe, stage: Stage) -> dict[str, Any]:
@@ -220,6 +219,21 @@ def differences(before: Any, now: Any, where: str = "") -> dict[str, tuple[Any, 
     for key in [*before, *(key for key in now if key not in before)]:
         found |= differences(before.get(key), now.get(key), f"{where}.{key}" if where else key)
     return found
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str) and Path(value).exists()
+
+
+def _content(root: Path) -> str:
+    """Digest of the names and contents of a file, or of all files below a folder."""
+    total = hashlib.sha256()
+    for path in [root] if root.is_file() else sorted(path for path in root.rglob("*") if path.is_file()):
+        total.update(path.relative_to(root).as_posix().encode() + b"\0")
+        with open(path, "rb") as file:
+            while chunk := file.read(_CHUNK):
+                total.update(chunk)
+    return total.hexdigest()
 
 
 def _is_free(key: str) -> bool:

@@ -12,7 +12,7 @@ from trl_grpo_ext.pipeline.recipe import EvalStage, GrpoStage, PrepareStage, Rec
 from trl_grpo_ext.pipeline.train_fields import OWNED_BY_PIPELINE, TrainKind, train_fields
 from trl_grpo_ext.planner.batch import check_group_batch
 from trl_grpo_ext.rewards import RewardSpec, list_rewards
-from trl_grpo_ext.tasks import list_tasks
+from trl_grpo_ext.tasks import build_task, list_tasks
 
 
 _COUNTS = (
@@ -22,6 +22,7 @@ _COUNTS = (
     "steps_per_generation",
     "num_generations",
 )
+EVALUATED_REWARDS = ("math", "format")
 # The values that TRL's config takes for itself; with others the trainer would refuse, hours later.
 _WITHOUT_EFFECT = {"scale_rewards": ("group", True), "multi_objective_aggregation": ("sum_then_normalize",)}
 
@@ -45,12 +46,15 @@ def check_stage(stage: AnyStage, where: str) -> AnyStage:
         _check_registered(stage.task, "task", list_tasks(), f"{where}.task")
         if min(stage.sizes.sft, stage.sizes.rl, stage.sizes.eval) < 0:
             raise ConfigError(f"{where}.sizes: a number of rows is negative: {resolved(stage.sizes)}")
+        _check_task(stage, where)
     if isinstance(stage, SftStage | GrpoStage):
         _check_train(stage, where)
     if isinstance(stage, GrpoStage) and not stage.rewards:
         raise ConfigError(f"{where}.rewards: a grpo stage needs at least one reward, such as `rewards: [math]`")
     if isinstance(stage, GrpoStage | EvalStage):
-        return dataclasses.replace(stage, rewards=_rewards(stage.rewards, f"{where}.rewards"))
+        stage = dataclasses.replace(stage, rewards=_rewards(stage.rewards, f"{where}.rewards"))
+    if isinstance(stage, EvalStage):
+        _check_eval_rewards(stage, where)
     return stage
 
 
@@ -114,8 +118,29 @@ def _check_train(stage: SftStage | GrpoStage, where: str) -> None:
                 f"{place}: {value!r} has no effect, since the advantage scales and aggregates by its own definition; "
                 "set `advantage` (dr_grpo does not scale)"
             )
+    if stage.train.get("save_total_limit") == 1:
+        raise ConfigError(
+            f"{where}.train.save_total_limit: 1 deletes the last checkpoint before the next one is known to be "
+            "whole, so that a kill in between loses both; use 2 or more"
+        )
     if kind == "grpo" and "advantage" in stage.train:
         _check_registered(stage.train["advantage"], "advantage", list_advantages(), f"{where}.train.advantage")
+
+
+def _check_task(stage: PrepareStage, where: str) -> None:
+    try:
+        build_task(stage.task, **stage.task_params)
+    except ConfigError as error:
+        raise ConfigError(f"{where}.task_params: {error}") from error
+
+
+def _check_eval_rewards(stage: EvalStage, where: str) -> None:
+    for reward in stage.rewards:
+        if reward["name"] not in EVALUATED_REWARDS:
+            raise ConfigError(
+                f"{where}.rewards: an evaluation counts right answers, and well-formed ones; it takes "
+                f"{' and '.join(EVALUATED_REWARDS)}, not {reward['name']!r}"
+            )
 
 
 def _rewards(entries: list, where: str) -> list[dict[str, Any]]:

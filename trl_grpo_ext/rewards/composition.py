@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 class Composition:
     """
-    The combination of several rewards: `prod(gates) * sum(weight * clip(reward))`, the sum over the added rewards.
+    The combination of several rewards: `prod(gates) * sum(weight * clip(reward))`, the sum over the added rewards. A
+    negative sum stays as it is: no punishment can be escaped by breaking the format.
 
     A gate turns an added format reward into a condition: a completion that breaks the format earns nothing, and a
     group in which nobody is right has nothing to learn from. With added rewards alone, without clipping, this is TRL's
@@ -83,7 +84,7 @@ class Composition:
         total = (clipped[:, added] * weights[added].unsqueeze(0)).nansum(dim=1)  # (N,)
         if gates:
             gate = clipped[:, gates].prod(dim=1)  # (N,)
-            total = gate * total if added else gate
+            total = gate * total.clamp(min=0) + total.clamp(max=0) if added else gate
         return total.masked_fill(unscorable, float("nan"))
 
     def _check(self, matrix: "torch.Tensor") -> None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from trl_grpo_ext.errors import ConfigError
+from trl_grpo_ext.errors import ConfigError, DataError
 from trl_grpo_ext.registry import nearest_names
 from trl_grpo_ext.rewards.text import completion_text
 
@@ -95,13 +95,27 @@ class LanguageReward:
         log_metric: Callable[[str, float], None] | None = None,
         **columns: Any,
     ) -> list[float | None]:
-        """Score a batch. Reasoning without any word cannot be judged and gives `None`; no reasoning gives 0.0."""
+        """
+        Score a batch. Reasoning without any word, or a row without a language, gives `None`; no reasoning gives 0.0.
+
+        Raises:
+            [`~errors.DataError`]: if the dataset has no column `language_column`.
+        """
         completions = completions or []
-        languages = columns.get(self.language_column or "") or [self.language] * len(completions)
         return [
-            consistency(_reasoning(completion_text(completion)), language)
-            for completion, language in zip(completions, languages, strict=True)
+            None if language is None else consistency(_reasoning(completion_text(completion)), language)
+            for completion, language in zip(completions, self._languages(columns, len(completions)), strict=True)
         ]
+
+    def _languages(self, columns: dict[str, Any], count: int) -> list[str | None]:
+        if self.language_column is None:
+            return [self.language] * count
+        if self.language_column not in columns:
+            raise DataError(
+                f"the language reward needs the column {self.language_column!r}; the dataset has "
+                f"{', '.join(sorted(columns)) or 'none besides the prompt'}. Set its language_column."
+            )
+        return columns[self.language_column]
 
 
 def consistency(text: str, language: str) -> float | None:

@@ -24,7 +24,7 @@ class RewardSpec:
         name (`str`):
             A registered name, a dotted path, or a reward model (a Hub id or a local folder).
         weight (`float`, *optional*, defaults to `1.0`):
-            Factor of an added reward.
+            Factor of an added reward; a gate has none.
         mode (`str`, *optional*):
             `"add"`, or `"gate"`: the sum of the added rewards is multiplied by this one. `None` takes the default of
             the reward's class (the format reward gates, others add).
@@ -107,6 +107,11 @@ class RewardSpec:
         func = self._func() if self.func is None else self.func
         mode = self.mode or getattr(func, "default_mode", "add")
         required = getattr(func, "default_required", False) if self.required is None else self.required
+        if mode == "gate" and self.weight != 1.0:
+            raise ConfigError(
+                f"reward {self.name!r}: weight={self.weight} has no effect on a gate, which multiplies; drop it, or "
+                "set mode: add"
+            )
         return replace(self, func=func, mode=mode, required=required)
 
     def _func(self) -> Any:

@@ -94,17 +94,14 @@ class CompletionsCallback(TrainerCallback):
             append_rows(self.path, self._rows(state.global_step))
 
     def _rows(self, step: int) -> Iterable[dict[str, Any]]:
-        kept = self.trainer._logs
-        count = len(kept["prompt"])
-        # Spread over the batch: neighbours are completions of the same prompt.
-        for i in range(0, count, max(1, count // self.per_step)):
+        for kept in self.trainer.recent_completions(self.per_step):
             yield {
                 "step": step,
-                "prompt": _last_text(kept["prompt"][i]),
-                "completion": _last_text(kept["completion"][i]),
-                "answer": self.answers.get(prompt_key(kept["prompt"][i])),
-                "rewards": {name: _finite(values[i]) for name, values in kept["rewards"].items()},
-                "advantage": kept["advantages"][i],
+                "prompt": _last_text(kept["prompt"]),
+                "completion": _last_text(kept["completion"]),
+                "answer": self.answers.get(prompt_key(kept["prompt"])),
+                "rewards": {name: _finite(value) for name, value in kept["rewards"].items()},
+                "advantage": kept["advantage"],
             }
 
 

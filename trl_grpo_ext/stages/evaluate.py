@@ -67,7 +67,7 @@ def load_model(
         tokenizer = AutoTokenizer.from_pretrained(name_or_path, **kwargs)
         model = AutoModelForCausalLM.from_pretrained(name_or_path, dtype=dtype, **kwargs)
     except (OSError, ValueError) as error:
-        raise ConfigError(f"cannot load the model {name_or_path!r}: {error}") from error
+        raise ConfigError(f"cannot load the model {name_or_path!r}: {' '.join(str(error).split())}") from error
     if template is not None:
         tokenizer.chat_template = template
     return model.to(device).eval(), tokenizer

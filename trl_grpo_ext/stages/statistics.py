@@ -1,4 +1,4 @@
-"""Estimates and confidence intervals for sampled accuracies. Pure Python: the report reads them without torch."""
+"""Estimates and confidence intervals for sampled accuracies. Pure Python."""
 
 import math
 import random

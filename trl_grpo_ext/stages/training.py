@@ -42,24 +42,30 @@ def build_arguments(stage: Stage, config_class: type[Arguments], **extra: Any) -
         # TRL's default is bfloat16, which most CPUs only emulate.
         defaults |= {"use_cpu": True, "bf16": False}
     pinned = {"model_init_kwargs": {**stage.model_kwargs, **(train.get("model_init_kwargs") or {})}}
-    with arguments_error():
+    with arguments_error("train"):
         return config_class(output_dir=str(stage.checkpoints), **{**defaults, **train, **pinned, **extra})
 
 
 @contextmanager
-def arguments_error() -> Iterator[None]:
-    """Turn what TRL raises about arguments, or about a model that cannot be found, into [`~errors.ConfigError`]."""
+def arguments_error(where: str) -> Iterator[None]:
+    """
+    Turn what TRL raises about arguments, or about a model that cannot be found, into [`~errors.ConfigError`].
+
+    Args:
+        where (`str`):
+            What was being set up, as the message begins.
+    """
     try:
         yield
     except ExtError:
         raise
     except (ValueError, TypeError, OSError) as error:
-        raise ConfigError(f"TRL or transformers refused the arguments: {error}") from error
+        raise ConfigError(f"{where}: {' '.join(str(error).split())}") from error
 
 
 def load_tokenizer(stage: Stage) -> PreTrainedTokenizerBase:
     """Load the tokenizer of the model the stage starts from, with the chat template of the run."""
-    with arguments_error():
+    with arguments_error(f"model {stage.model!r}"):
         tokenizer = AutoTokenizer.from_pretrained(stage.model, **stage.model_kwargs)
     tokenizer.chat_template = stage.template
     return tokenizer
@@ -85,7 +91,7 @@ def train(stage: Stage, arguments: "TrainingArguments", build_trainer: Callable[
         if stage.rank == 0:
             copy_model(checkpoint, stage.fresh_out())
         return
-    with arguments_error():
+    with arguments_error(f"model {stage.model!r}"):
         trainer = build_trainer()
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     if stage.rank == 0:

@@ -36,7 +36,7 @@ class Arithmetic(Task):
     Args:
         digits (`int`, *optional*, defaults to `2`):
             Number of digits of both operands, 2 to 6.
-        carry (`float`, *optional*, defaults to `0.65`):
+        carry (`float`, *optional*, defaults to `0.7`):
             Share of problems that need at least one carry.
         careful (`float`, *optional*, defaults to `0.35`):
             Share of demonstrations by careful pupils.
@@ -48,7 +48,7 @@ class Arithmetic(Task):
     source = "arithmetic"
     license = "Apache-2.0"
 
-    def __init__(self, digits: int = 2, carry: float = 0.65, careful: float = 0.35):
+    def __init__(self, digits: int = 2, carry: float = 0.7, careful: float = 0.35):
         if not 2 <= digits <= 6:
             raise ConfigError(f"arithmetic: digits={digits!r} is out of range; use 2 to 6")
         for name, share in (("carry", carry), ("careful", careful)):

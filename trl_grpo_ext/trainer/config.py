@@ -55,8 +55,9 @@ class GroupRelativeConfig(GRPOConfig):
     def __post_init__(self):
         try:
             super().__post_init__()
-        except ValueError:
-            self._check_groups()  # TRL says that G does not divide the batch; this also says which values would
+        except ValueError as error:
+            if "num_generations" in str(error):  # TRL says that G does not divide the batch; say which values would
+                self._check_groups()
             raise
         self.bind_advantage()
         if self.scale_rewards != "group":
@@ -86,5 +87,5 @@ class GroupRelativeConfig(GRPOConfig):
         return bind_params(self.advantage, self.advantage_kwargs)
 
     def _check_groups(self):
-        steps = self.steps_per_generation or self.gradient_accumulation_steps
-        check_group_batch(self.per_device_train_batch_size, self.world_size, steps, self.num_generations or 0)
+        steps = self.steps_per_generation  # TRL has derived it from whichever of the batch arguments were given
+        check_group_batch(self.per_device_train_batch_size, self.world_size, steps or 1, self.num_generations or 0)

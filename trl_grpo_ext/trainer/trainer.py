@@ -10,7 +10,7 @@ import torch
 from trl import GRPOTrainer
 
 from trl_grpo_ext.advantages.groups import is_degenerate
-from trl_grpo_ext.errors import ConfigError, StageError
+from trl_grpo_ext.errors import ConfigError, DataError, StageError
 from trl_grpo_ext.rewards import Composition, RewardSpec, resolve_rewards
 from trl_grpo_ext.trainer.config import GroupRelativeConfig
 from trl_grpo_ext.trainer.exclusion import loss_weights, mask_rows
@@ -123,16 +123,62 @@ class GroupRelativeTrainer(GRPOTrainer):
     def _generate_and_score_completions(self, inputs):
         output = super()._generate_and_score_completions(inputs)
         check_output(output)
-        rewards = self.composition.combine(self._reward_matrix)  # (N,)
+        rewards = self._combined_rewards()  # (N,)
         group_size = self.num_generations if self._mode == "train" else self.num_generations_eval
         groups = rewards.view(-1, group_size)  # type: ignore[arg-type]
-        advantages = self._estimator(groups.double()).view(-1).to(output["advantages"])  # (N,)
+        advantages = self._advantages(groups).to(output["advantages"])  # (N,)
         self._rewrite_logs(rewards, advantages, is_degenerate(groups))
         start = self.accelerator.process_index * len(inputs)
         local = slice(start, start + len(inputs))
         output["advantages"] = advantages[local]
         self._remove_unscored(output, rewards.isnan(), local)
         return output
+
+    def _combined_rewards(self) -> torch.Tensor:
+        rewards = self.composition.combine(self._reward_matrix)
+        if rewards.isinf().any():
+            infinite = self._reward_matrix.isinf().any(dim=0).tolist()
+            names = [name for name, found in zip(self.reward_func_names, infinite, strict=True) if found]
+            raise DataError(
+                f"{' and '.join(names)} returned an infinite reward, which would make every advantage of its group "
+                "NaN; give the reward a clip: [low, high], or return None where it cannot judge"
+            )
+        return rewards
+
+    def _advantages(self, groups: torch.Tensor) -> torch.Tensor:
+        """Advantages of (number of groups, group size) rewards, flattened to (N,); 0 where there is no reward."""
+        advantages = self._estimator(groups.double()).masked_fill(groups.isnan(), 0.0)
+        if not advantages.isfinite().all():
+            group = int((~advantages.isfinite()).any(dim=1).nonzero()[0])
+            raise DataError(
+                f"advantage {self.args.advantage!r} gave {advantages[group].tolist()} for the rewards "
+                f"{groups[group].tolist()}; every advantage must be finite"
+            )
+        return advantages.view(-1)
+
+    def recent_completions(self, count: int) -> list[dict[str, Any]]:
+        """
+        Return completions of the newest generation batch, spread over it (neighbours answer the same prompt).
+
+        Args:
+            count (`int`):
+                Most completions to return.
+
+        Returns:
+            `list[dict]` with `prompt` and `completion` as TRL keeps them, `rewards` (name to value, NaN where it could
+            not judge) and `advantage`.
+        """
+        kept = self._logs
+        stride = max(1, -(-len(kept["prompt"]) // count))
+        return [
+            {
+                "prompt": kept["prompt"][i],
+                "completion": kept["completion"][i],
+                "rewards": {name: values[i] for name, values in kept["rewards"].items()},
+                "advantage": kept["advantages"][i],
+            }
+            for i in range(0, len(kept["prompt"]), stride)
+        ]
 
     def _rewrite_logs(self, rewards: torch.Tensor, advantages: torch.Tensor, degenerate: torch.Tensor) -> None:
         """Replace what the parent has just logged about its own sum and its own advantages."""

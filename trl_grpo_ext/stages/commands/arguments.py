@@ -43,7 +43,7 @@ class TrainingParser(TrlParser):
         except IndexError as error:
             raise ConfigError("--config needs the path of a YAML file") from error
         except (ValueError, TypeError, OSError, yaml.YAMLError, argparse.ArgumentTypeError) as error:
-            raise ConfigError(f"{self.prog}: {error}") from error
+            raise ConfigError(f"{self.prog}: {' '.join(str(error).split())}") from error
 
     # The next two wrap what TRL calls before it builds the dataclasses: a misspelt argument left at its default could
     # otherwise fail there, with a message about another one.
@@ -67,3 +67,9 @@ class TrainingParser(TrlParser):
         nearest = nearest_names(name, known)
         hint = f"did you mean {' or '.join(nearest)}?" if nearest else f"`{self.prog} --help` shows the arguments"
         raise ConfigError(f"unknown argument {name!r}; {hint}")
+
+
+def require_model(model: Any) -> None:
+    """Raise [`~errors.ConfigError`] if the model arguments (`trl.ModelConfig`) name no model."""
+    if model.model_name_or_path is None:
+        raise ConfigError("no model given; use --model_name_or_path with a Hub id or a folder")

@@ -49,14 +49,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     from trl import DatasetMixtureConfig, ModelConfig
 
     from trl_grpo_ext.stages.commands import datasets
-    from trl_grpo_ext.stages.commands.arguments import TrainingParser
+    from trl_grpo_ext.stages.commands.arguments import TrainingParser, require_model
     from trl_grpo_ext.stages.stage_rewards import build_rewards
     from trl_grpo_ext.trainer import GroupRelativeConfig
 
     types = (GRPOScriptArguments, GroupRelativeConfig, ModelConfig, DatasetMixtureConfig)
     script, arguments, model, mixture = TrainingParser(types, "trl-grpo-ext grpo").parse(argv)
-    if model.model_name_or_path is None:
-        raise ConfigError("no model given; use --model_name_or_path with a Hub id or a folder")
+    require_model(model)
     rewards = [parse_reward(reward) for reward in script.reward_funcs]
     functions = build_rewards(rewards)  # a mistake in a name should not wait for the dataset and the model
     loaded = datasets.load(script, mixture)
@@ -115,7 +114,7 @@ def train(arguments: Any, model: Any, rewards: list[Any], train_dataset: Any, ev
         "dtype": model.dtype,
         **(arguments.model_init_kwargs or {}),
     }
-    with arguments_error():
+    with arguments_error(f"model {model.model_name_or_path!r}"):
         trainer = GroupRelativeTrainer(
             model=model.model_name_or_path,
             reward_funcs=rewards,

@@ -21,11 +21,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     from trl import DatasetMixtureConfig, ModelConfig, ScriptArguments, SFTConfig
     from trl.scripts import sft
 
-    from trl_grpo_ext.stages.commands.arguments import TrainingParser
+    from trl_grpo_ext.stages.commands.arguments import TrainingParser, require_model
     from trl_grpo_ext.stages.commands.datasets import use_local_file
 
     types = (ScriptArguments, SFTConfig, ModelConfig, DatasetMixtureConfig)
     script, arguments, model, mixture = TrainingParser(types, "trl-grpo-ext sft").parse(argv)
+    require_model(model)
     use_local_file(script, mixture)
     sft.main(script, arguments, model, mixture)
     return 0
