@@ -171,14 +171,74 @@ def test_convert_gguf_refuses(tmp_path):
 
 
 @pytest.mark.tiny
-def test_a_model_loses_its_mark_of_being_quantized(tiny_model, tmp_path):
-    from transformers import AutoModelForCausalLM
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_gguf_file_becomes_a_model_folder(tmp_path, dtype):
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    loaded = AutoModelForCausalLM.from_pretrained(tiny_model)
-    expected = {name: tensor.clone() for name, tensor in loaded.state_dict().items()}
-    loaded.config.quantization_config = {"quant_method": "gguf"}
-    convert_gguf._without_quantization(loaded).save_pretrained(tmp_path / "out")
-    saved = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
-    assert not hasattr(saved.config, "quantization_config")
-    assert saved.state_dict().keys() == expected.keys()
-    assert all(saved.state_dict()[name].equal(tensor) for name, tensor in expected.items())
+    down = write_gguf(tmp_path / "tiny.gguf")
+    argv = [str(tmp_path / "tiny.gguf"), "--output_dir", str(tmp_path / "out"), "--dtype", dtype]
+    assert convert_gguf.main(argv) == 0
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "out", dtype="auto")
+    assert model.dtype == getattr(torch, dtype)
+    assert not hasattr(model.config, "quantization_config")
+    saved = model.model.layers[0].mlp.down_proj.weight.detach().float()
+    assert torch.allclose(saved, torch.from_numpy(down), atol=0.02)  # 8-bit blocks of values below 1
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
+    assert tokenizer.eos_token == "<|im_end|>"
+    assert tokenizer.decode(tokenizer("ab")["input_ids"], skip_special_tokens=True) == "ab"
+    assert tokenizer.chat_template == "{{ messages[0].content }}"
+
+
+def write_gguf(path):
+    """A one-layer llama with random weights, its matrices in 8-bit blocks; returns one of them as it was before."""
+    gguf = pytest.importorskip("gguf")
+    import numpy as np
+
+    hidden, inner, tokens = 32, 64, ["<|im_end|>", "<|unk|>", "a", "b", "ab"]
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_name("A title, no path")
+    writer.add_block_count(1)
+    writer.add_context_length(64)
+    writer.add_embedding_length(hidden)
+    writer.add_feed_forward_length(inner)
+    writer.add_head_count(2)
+    writer.add_head_count_kv(2)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_freq_base(10000.0)
+    writer.add_vocab_size(len(tokens))
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list(tokens)
+    writer.add_token_types([3, 3, 1, 1, 1])
+    writer.add_token_merges(["a b"])
+    writer.add_bos_token_id(0)
+    writer.add_eos_token_id(0)
+    writer.add_unk_token_id(1)
+    writer.add_chat_template("{{ messages[0].content }}")
+    shapes = {
+        "token_embd": (len(tokens), hidden),
+        "blk.0.ffn_gate": (inner, hidden),
+        "blk.0.ffn_up": (inner, hidden),
+        "blk.0.ffn_down": (hidden, inner),
+        **{f"blk.0.attn_{name}": (hidden, hidden) for name in ("q", "k", "v", "output")},
+    }
+    generator = np.random.default_rng(0)
+    matrices = {name: generator.uniform(-1, 1, shape).astype(np.float32) for name, shape in shapes.items()}
+    for name, matrix in matrices.items():
+        kind = gguf.GGMLQuantizationType.Q8_0
+        writer.add_tensor(f"{name}.weight", gguf.quantize(matrix, kind), raw_dtype=kind)
+    for name in ("output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"):
+        writer.add_tensor(f"{name}.weight", np.ones(hidden, dtype=np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return matrices["blk.0.ffn_down"]
+
+
+@pytest.mark.tiny
+def test_sft_without_something_to_learn_from_is_named(tmp_path, tiny_model):
+    write_jsonl(tmp_path / "rows.jsonl", [{"question": "1+1", "answer": "2"}])
+    arguments = ["--model_name_or_path", tiny_model, "--dataset_name", str(tmp_path / "rows.jsonl")]
+    with pytest.raises(DataError, match=r"columns \['answer', 'question'\]; supervised fine-tuning needs 'messages'"):
+        sft_command.main([*arguments, "--output_dir", str(tmp_path / "out"), *CPU])

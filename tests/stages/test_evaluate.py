@@ -62,6 +62,21 @@ def test_all_unjudged_has_no_mean():
     assert scores["sampled"]["mean"] is None
 
 
+def test_a_box_in_text_that_was_cut_off_is_not_paid():
+    from trl_grpo_ext.rewards import MathReward
+    from trl_grpo_ext.stages.evaluate import _judge
+
+    text = r"I first guess \boxed{5}. Now let me verify"
+    rows = [{"prompt": "2+3", "answer": "5"}]
+    ((cut, whole),) = _judge(rows, [[completion(text, truncated=True), completion(text)]], MathReward(), None)
+    assert (cut.verdict.value, cut.verdict.kind) == (0.0, "truncated")
+    assert whole.verdict.value == 1.0
+
+
+def test_greedy_only_has_no_pass_at_k():
+    assert summarize([problem(RIGHT)], ks=[1])["pass_at_k"] == {}
+
+
 def test_truncation_counts_every_completion():
     judged = [[Judged(completion(truncated=True), WRONG), Judged(completion(), WRONG), Judged(completion(), RIGHT)]]
     assert summarize(judged, ks=[1])["truncated"] == pytest.approx(1 / 3)

@@ -24,6 +24,9 @@ class MathReward:
     compared and why (`math_answer`, `math_kind`, `math_reason`), and per batch the shares of timeouts and of
     rows without an answer, and how long judging took.
 
+    A reward cannot see whether the length limit ended a completion. Where answers given in passing must not count, set
+    TRL's `mask_truncated_completions`.
+
     Args:
         answer_column (`str`, *optional*):
             Dataset column that holds the reference. By default `"answer"`, or `"solution"` where there is no

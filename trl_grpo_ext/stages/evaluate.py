@@ -73,6 +73,10 @@ def load_model(
     return model.to(device).eval(), tokenizer
 
 
+# An answer that stands in text that was cut off was not the model's last word.
+_TRUNCATED = Verdict(0.0, "truncated", reason="the length limit ended it")
+
+
 @dataclass(frozen=True)
 class Judged:
     """One completion of one problem, its verdict, and its format reward if that was asked for."""
@@ -184,7 +188,9 @@ def summarize(judged: Sequence[Sequence[Judged]], ks: Sequence[int]) -> dict[str
         "n": len(judged),
         "greedy": {"mean": _mean(greedy), "ci": wilson_interval(sum(greedy), len(greedy)) if greedy else None},
         "sampled": {**_with_interval(sampled), "n_samples": max((len(problem) - 1 for problem in judged), default=0)},
-        "pass_at_k": {str(k): _with_interval([pass_at_k(n, c, k) for n, c in counts if n >= k]) for k in ks},
+        "pass_at_k": {
+            str(k): _with_interval([pass_at_k(n, c, k) for n, c in counts if n >= k]) for k in ks if sampled
+        },
         "format": None if all(j.format is None for j in flat) else {"mean": _mean([j.format or 0.0 for j in flat])},
         "truncated": _mean([float(j.completion.truncated) for j in flat]),
         "unscored": _mean([float(j.verdict.value is None) for j in flat]),
@@ -224,8 +230,11 @@ def _judge(
     values = math_reward(**inputs, log_extra=logged.__setitem__)
     formats = format_reward(**inputs) if format_reward else [None] * len(flat)
     details = zip(values, logged["math_kind"], logged["math_answer"], logged["math_reason"], strict=True)
-    verdicts = [Verdict(value, kind, answer or None, reason) for value, kind, answer, reason in details]
     written = [completion for _, completion in flat]
+    verdicts = [
+        Verdict(value, kind, answer or None, reason) if not completion.truncated else _TRUNCATED
+        for completion, (value, kind, answer, reason) in zip(written, details, strict=True)
+    ]
     judged = map(Judged, written, verdicts, formats)
     return [[next(judged) for _ in of_row] for of_row in completions]
 

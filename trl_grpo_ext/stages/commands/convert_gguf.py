@@ -1,21 +1,17 @@
 """
 `trl-grpo-ext convert-gguf FILE --output_dir DIR`: an ordinary model folder from a GGUF file.
 
-transformers reads GGUF files but refuses to save what it read, and TRL trains from folders. The weights are expanded
-to `--dtype`; what quantization lost stays lost.
+TRL trains from folders, and a model that was read from a GGUF file keeps its weights packed and cannot be saved. Here
+they are unpacked to `--dtype`; what quantization lost stays lost.
 """
 
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from trl_grpo_ext.errors import ConfigError, DataError
 from trl_grpo_ext.stages.commands.parser import Parser
 
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 DTYPES = ("float32", "bfloat16", "float16")
 
@@ -65,29 +61,16 @@ def convert_gguf(file: str | Path, output_dir: str | Path, dtype: str = "float32
         raise ConfigError("reading GGUF files needs the package gguf: pip install 'trl-grpo-ext[gguf]'")
 
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
+    unpacked = GgufConfig(dequantize=True)
     source = {"pretrained_model_name_or_path": str(file.parent), "gguf_file": file.name}
     try:
         tokenizer = AutoTokenizer.from_pretrained(**source)
-        model = AutoModelForCausalLM.from_pretrained(**source, dtype=getattr(torch, dtype))
+        model = AutoModelForCausalLM.from_pretrained(
+            **source, dtype=getattr(torch, dtype), quantization_config=unpacked
+        )
     except (ValueError, OSError, NotImplementedError) as error:
         raise DataError(f"transformers cannot read {str(file)!r}: {error}") from error
-    _without_quantization(model).save_pretrained(output_dir)
+    model.save_pretrained(output_dir)
     tokenizer.save_pretrained(output_dir)
-
-
-# Saving is refused while a model counts as quantized, so its tensors move (uncopied) into a model of the plain config.
-# That is good for saving only: what is not in the state dict stays without memory.
-def _without_quantization(loaded: "PreTrainedModel") -> "PreTrainedModel":
-    import torch
-
-    # The other key is the free-text title of the GGUF file, which is no place to load from.
-    dropped = ("quantization_config", "_model_name_or_path")
-    config = type(loaded.config).from_dict({k: v for k, v in loaded.config.to_dict().items() if k not in dropped})
-    with torch.device("meta"):
-        plain = type(loaded)(config)
-    plain.load_state_dict(loaded.state_dict(), assign=True)
-    plain.tie_weights()
-    plain.generation_config = loaded.generation_config
-    return plain
