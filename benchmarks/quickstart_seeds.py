@@ -20,7 +20,10 @@ def run(recipe: str, out: Path, seed: int, control: bool) -> dict:
     subprocess.run([*command, *(["--control", "shuffled-rewards"] if control else [])], check=True)
     seconds = time.monotonic() - started
     report = subprocess.run(
-        [sys.executable, "-m", "trl_grpo_ext", "report", str(out), "--json"], check=True, capture_output=True, text=True
+        [sys.executable, "-m", "trl_grpo_ext", "report", str(out), "--json"],
+        check=True,
+        capture_output=True,
+        text=True,
     )
     stages = json.loads(report.stdout)["stages"]
     return {

@@ -1,7 +1,7 @@
 """The tables of the README that list what is registered: made from the registries, never by hand.
 
-    python docs/tables.py            # print them
-    python docs/tables.py --write    # put them between their markers in README.md
+python docs/tables.py            # print them
+python docs/tables.py --write    # put them between their markers in README.md
 """
 
 import inspect

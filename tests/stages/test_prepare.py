@@ -21,6 +21,12 @@ def test_duplicates_and_bad_golds_are_dropped_with_a_reason():
     assert dropped["gold_fails"][0]["dropped_because"].startswith("unscorable")
 
 
+def test_a_gold_that_only_equals_its_own_text_is_dropped():
+    kept, dropped = clean({"rl": [*rows(99), row("half", r"\frac{1}{0")]})
+    assert len(kept["rl"]) == 99
+    assert dropped["gold_fails"][0]["answer"] == r"\frac{1}{0"
+
+
 def test_too_many_bad_golds_are_an_error():
     with pytest.raises(DataError, match=r"3 of 103 golds fail their own verifier, at most 2% may"):
         clean({"rl": [*rows(100), *(row(f"Why {i}?", "") for i in range(3))]})

@@ -1,5 +1,6 @@
 """The worker pool: it can be killed, used from anywhere, and leaves nothing behind."""
 
+import io
 import os
 import signal
 import subprocess
@@ -166,3 +167,27 @@ def _wait_until_gone(pids: list[int]) -> None:
     while any(psutil.pid_exists(pid) for pid in pids):
         assert time.monotonic() < deadline, f"still running: {[pid for pid in pids if psutil.pid_exists(pid)]}"
         time.sleep(0.1)
+
+
+@pytest.mark.parametrize(("share", "status"), [(1.0, "timeout"), (0.6, "timeout"), (0.1, "failed")])
+def test_the_limit_is_the_workers_own_time(one_worker, monkeypatch, share, status):
+    """A machine that gives the worker a part of a processor makes it slower on the clock, not wrong."""
+    assert one_worker.ask("x+1", "1+x", 30.0).equal
+    started = time.monotonic()
+    monkeypatch.setattr(Worker, "_cpu_seconds", lambda self: share * (time.monotonic() - started))
+    outcome = one_worker.ask("5", HANG, 0.3)
+    elapsed = time.monotonic() - started
+    assert outcome.status == status
+    assert elapsed < 0.3 * 3 + 1.0
+    if share == 0.6:
+        assert elapsed >= 0.3 / 0.6 * 0.9
+
+
+def test_an_answer_in_time_on_a_busy_machine_counts(monkeypatch):
+    worker = Worker.__new__(Worker)
+    worker._inner, worker._requests, worker._input = 1, 0, io.BytesIO()
+    reply = {"id": 1, "status": "decided", "equal": True, "note": "", "last": False}
+    replies = iter([None, None, reply])
+    monkeypatch.setattr(Worker, "_cpu_seconds", lambda self: 0.0)
+    monkeypatch.setattr(Worker, "_receive", lambda self, deadline: next(replies))
+    assert worker.ask("x+2", "2+x", 0.2) == Outcome("decided", equal=True)

@@ -7,7 +7,7 @@ from trl_grpo_ext.errors import DataError
 from trl_grpo_ext.files import write_json, write_jsonl
 from trl_grpo_ext.stages.stage import Stage
 from trl_grpo_ext.tasks import build_task
-from trl_grpo_ext.verify.math import verify_math_batch
+from trl_grpo_ext.verify.math import check_golds, verify_math_batch
 
 
 FILES = {"sft": "sft.jsonl", "rl": "rl_prompts.jsonl", "eval": "eval.jsonl"}
@@ -97,14 +97,18 @@ def _unique(rows: list[dict], dropped: list[dict]) -> list[dict]:
 
 
 def _graded(rows: list[dict], dropped: list[dict]) -> list[dict]:
-    # The gold is judged as a model would have to write it: boxed, so that what is tested is the comparison.
-    verdicts = verify_math_batch([row["answer"] for row in rows], [f"\\boxed{{{row['answer']}}}" for row in rows])
+    golds = [row["answer"] for row in rows]
+    # The gold is judged as a model would have to write it, boxed. Its own text is equal to itself even where it cannot
+    # be compared with anything else, so that is checked apart.
+    itself = verify_math_batch(golds, [f"\\boxed{{{gold}}}" for gold in golds])
+    readable = check_golds(golds)
     kept = []
-    for row, verdict in zip(rows, verdicts, strict=True):
-        if verdict.value == 1.0:
-            kept.append(row)
+    for row, *verdicts in zip(rows, itself, readable, strict=True):
+        failed = [verdict for verdict in verdicts if verdict.value != 1.0]
+        if failed:
+            dropped.append({**row, "dropped_because": f"{failed[0].kind}: {failed[0].reason}"})
         else:
-            dropped.append({**row, "dropped_because": f"{verdict.kind}: {verdict.reason}"})
+            kept.append(row)
     return kept
 
 

@@ -11,7 +11,7 @@ with a hole in the parser), and two expressions that are equal but cannot be sho
 """
 
 from trl_grpo_ext.verify.math.extract import Extraction, read_completion, read_gold
-from trl_grpo_ext.verify.math.judge import verify_math, verify_math_batch
+from trl_grpo_ext.verify.math.judge import check_golds, verify_math, verify_math_batch
 
 
-__all__ = ["Extraction", "read_completion", "read_gold", "verify_math", "verify_math_batch"]
+__all__ = ["Extraction", "check_golds", "read_completion", "read_gold", "verify_math", "verify_math_batch"]

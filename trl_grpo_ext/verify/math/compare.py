@@ -20,6 +20,8 @@ from trl_grpo_ext.verify.math.shapes import (
     solution_set,
     split,
     strip_set_builder,
+    turn_round,
+    without_names,
 )
 from trl_grpo_ext.verify.math.units import same_unit, split_unit
 
@@ -61,11 +63,16 @@ def compare(gold: str, answer: str, algebra: Algebra | None = None) -> bool | No
     if spelling(gold) == spelling(answer):
         return True
     gold, answer = _strip_prose(gold), _strip_prose(answer)
-    for rung in (_numbers, _clocks, _bases, _choices, _texts, _ratios, _relations, _structures, _named):
+    for rung in (*_BY_READING, _relations, _structures, _named):
         decided = rung(gold, answer, algebra)
         if decided is not NotImplemented:
             return decided
     return _values(gold, answer, algebra)
+
+
+def legible(text: str) -> bool:
+    """Whether a normalised answer is a number, a time, a choice, text or a ratio: what needs no algebra to compare."""
+    return any(rung(text, text, None) is True for rung in _BY_READING)
 
 
 def _strip_prose(text: str) -> str:
@@ -79,6 +86,8 @@ def _numbers(gold: str, answer: str, algebra: Algebra | None):
     answer_value, answer_unit = split_unit(answer)
     gold_number, answer_number = parse_plain(gold_value), parse_plain(answer_value)
     if gold_number and answer_number:
+        if (gold_number.percent and answer_unit) or (answer_number.percent and gold_unit):
+            return False  # a percentage is no length
         return same_unit(gold_unit, answer_unit) and gold_number.equals(answer_number)
     gold_digits, answer_digits = digits_key(gold_value), digits_key(answer_value)
     if gold_digits and answer_digits:
@@ -113,7 +122,7 @@ def _choices(gold: str, answer: str, algebra: Algebra | None):
 
 def _texts(gold: str, answer: str, algebra: Algebra | None):
     """Words are compared as words: never as products of letters."""
-    gold_words, answer_words = _words(gold), _words(answer)
+    gold_words, answer_words = _words(gold, _is_text(answer)), _words(answer, _is_text(gold))
     if gold_words is None or answer_words is None:
         if gold_words is not None and parse_plain(split_unit(answer)[0]):
             return False
@@ -123,15 +132,20 @@ def _texts(gold: str, answer: str, algebra: Algebra | None):
     return gold_words == answer_words
 
 
-def _words(text: str) -> str | None:
+def _words(text: str, beside_text: bool = False) -> str | None:
     plain = _plain_text(text)
     if not _WORDS.match(plain) or not re.search(r"[A-Za-z]{2}", plain):
         return None
-    if "\\text" not in text and not re.search(r"[A-Za-z]{3}", plain):
-        return None
+    marked = "\\text" in text or beside_text or plain.lower() == "no"
+    if not marked and not re.search(r"[A-Za-z]{3}", plain):
+        return None  # two bare letters are a product
     words = _ORDINAL.sub("", plain.lower())
     words = re.sub(r"[.,’':\-]", " ", words)
     return " ".join(re.sub(r"(?<=\w{4}[^s])s\Z", "", word) for word in words.split() if word not in ("a", "an", "the"))
+
+
+def _is_text(text: str) -> bool:
+    return _TEXT_COMMAND.fullmatch(text) is not None
 
 
 def _plain_text(text: str) -> str:
@@ -163,6 +177,9 @@ def _ratio(text: str):
     return None if any(number is None for number in numbers) else [number.value for number in numbers if number]
 
 
+_BY_READING = (_numbers, _clocks, _bases, _choices, _texts, _ratios)
+
+
 def _relations(gold: str, answer: str, algebra: Algebra | None):
     """An inequality in one variable is the set of numbers it describes."""
     if not (RELATION.search(gold) or RELATION.search(answer)):
@@ -170,14 +187,21 @@ def _relations(gold: str, answer: str, algebra: Algebra | None):
     gold_set, answer_set = solution_set(gold), solution_set(answer)
     if gold_set is None or answer_set is None:
         return NotImplemented
+    if gold_set[0] and answer_set[0] and gold_set[0] != answer_set[0]:
+        answer_set = solution_set(turn_round(answer)) or answer_set  # a < b is also b > a
     (gold_name, gold_shape), (answer_name, answer_shape) = gold_set, answer_set
     if gold_name and answer_name and gold_name != answer_name:
-        return False
+        return NotImplemented if re.search("[a-z]", _bounds(gold_shape), re.IGNORECASE) else False
     return _same_shape(gold_shape, answer_shape, algebra)
+
+
+def _bounds(shape: Shape) -> str:
+    return " ".join(bound for piece in shape.parts for bound in piece.parts if not bound.endswith("\\infty"))
 
 
 def _structures(gold: str, answer: str, algebra: Algebra | None):
     """Lists without order, tuples and intervals with order and brackets, unions of intervals."""
+    gold, answer = without_names(gold, answer)
     gold_shape, answer_shape = read_shape(strip_set_builder(gold)), read_shape(strip_set_builder(answer))
     if gold_shape is None and answer_shape is None:
         return NotImplemented
@@ -190,7 +214,10 @@ def _structures(gold: str, answer: str, algebra: Algebra | None):
         return _values(gold, answer, algebra) if shape.kind == "list" else NotImplemented
     gold_shape, answer_shape = _coordinates(gold_shape, answer_shape), _coordinates(answer_shape, gold_shape)
     if gold_shape.kind != answer_shape.kind:
-        return False if {gold_shape.kind, answer_shape.kind} == {"union", "list"} else NotImplemented
+        for shape, flipped in ((gold_shape, False), (answer_shape, True)):
+            if shape.kind == "list" and len(shape.parts) == 1:
+                return compare(gold, shape.parts[0], algebra) if flipped else compare(shape.parts[0], answer, algebra)
+        return False if "list" in (gold_shape.kind, answer_shape.kind) else NotImplemented
     return _same_shape(gold_shape, answer_shape, algebra)
 
 
@@ -198,7 +225,7 @@ def _coordinates(shape: Shape, other: Shape) -> Shape:
     """`x = 1, y = 2` stands for the point (1, 2) when it is compared with a tuple."""
     if shape.kind != "list" or other.kind != "tuple":
         return shape
-    named = [_name_and_value(part) for part in shape.parts]
+    named = [name_and_value(part) for part in shape.parts]
     names = {name for name, _ in named}
     if None in names or len(names) < len(named):
         return shape
@@ -272,8 +299,8 @@ def _all(verdicts: Iterable[bool | None]) -> bool | None:
 
 def _named(gold: str, answer: str, algebra: Algebra | None):
     """`x = 5` is 5, and `y = 5` is not `x = 5`; the last member of a chain of equalities is the value."""
-    gold_name, gold_value = _name_and_value(gold)
-    answer_name, answer_value = _name_and_value(answer)
+    gold_name, gold_value = name_and_value(gold)
+    answer_name, answer_value = name_and_value(answer)
     if gold_name is None and answer_name is None:
         return NotImplemented
     if gold_name is not None and answer_name is not None:
@@ -287,7 +314,8 @@ def _named(gold: str, answer: str, algebra: Algebra | None):
     return compare(gold_value, answer_value, algebra)
 
 
-def _name_and_value(text: str) -> tuple[str | None, str]:
+def name_and_value(text: str) -> tuple[str | None, str]:
+    """Split `x = 5` into the name (`None` if there is none, `""` for more than a name) and the last value."""
     sides = split(text, EQUALS)
     if len(sides) < 2:
         return None, text

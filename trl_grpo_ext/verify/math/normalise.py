@@ -58,6 +58,7 @@ _RAISED = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+")
 _LOWERED = re.compile("[₀₁₂₃₄₅₆₇₈₉]+")
 _ROOT = re.compile(r"√\s*(?:(\d+(?:\.\d+)?|[a-zA-Z])|(?=[({]))")
 
+_PERCENT = r"(?:per\s?cent(?:age|s)?|pct)"
 _SAME = (
     (re.compile(r"\\(?:[dtc]frac)(?![a-zA-Z])"), r"\\frac"),
     (re.compile(r"\\(?:[dt]binom)(?![a-zA-Z])"), r"\\binom"),
@@ -121,6 +122,9 @@ _SAME = (
     (re.compile(r"\\(?:text|mbox|mathrm)\s*\{\s*\}"), " "),
     (re.compile(r"\\text\s*\{\s*([-+\d.,:]*\d)\s*\}"), r"\1"),
     (re.compile(r"\\(?:mbox|textrm|textnormal|textbf|textit|emph|textsf|textup|mathrm|mathbf)\s*\{"), r"\\text{"),
+    (re.compile(rf"\\text\s*\{{\s*(\d[\d.,]*)\s*(?:%|{_PERCENT})\.?\s*\}}", re.IGNORECASE), r"\1%"),
+    (re.compile(rf"(?<=\S)\s*\\text\s*\{{\s*(?:%|{_PERCENT})\.?\s*\}}", re.IGNORECASE), "%"),
+    (re.compile(rf"(?<=[\d}})])\s*{_PERCENT}(?!\.?\s*[a-zA-Z])", re.IGNORECASE), "%"),
 )
 _SIMPLEST = re.compile(r"-?[0-9]+(?:\.[0-9]+)?\Z")  # numeric tasks hold little else, and it is spelled one way already
 _ROW_BREAK = "\u2424"

@@ -20,6 +20,8 @@ import psutil
 MAX_WORKERS = 4
 _START_SECONDS = 90.0  # importing the algebra on a busy machine; never counted against an answer
 _CLOSE_SECONDS = 2.0
+_FULL_SHARE = 0.9  # of the time limit: less of the processor than this, and the clock ran out, not the pair's time
+_PATIENCE = 3  # a whole verdict stays within this many time limits
 
 
 @dataclass(frozen=True)
@@ -29,11 +31,12 @@ class Outcome:
 
     Args:
         status (`str`):
-            `"decided"`, `"timeout"`, `"memory"`, or `"failed"` when the machinery, not the pair, is to blame.
+            `"decided"`, `"timeout"`, `"memory"`, `"unreadable"` for a reference that is no mathematics, or `"failed"`
+            when the machinery, not the pair, is to blame.
         equal (`bool`, *optional*, defaults to `False`):
             The decision.
         blame (`str`, *optional*, defaults to `"answer"`):
-            What was being read when time ran out: `"gold"` or `"answer"`.
+            What was being read when time or memory ran out: `"gold"` or `"answer"`.
         note (`str`, *optional*, defaults to `""`):
             One line of detail.
     """
@@ -71,29 +74,29 @@ class Worker:
         self._inner: int | None = None
         self._requests = 0
 
-    def ask(self, gold: str, answer: str, timeout: float) -> Outcome:
+    def ask(self, gold: str, answer: str | None, timeout: float) -> Outcome:
         """
-        Judge one pair within `timeout` seconds. A worker that got less than half of them from a busy machine is given
-        as many again, as long as the whole call, the start of the worker included, stays within three times `timeout`.
+        Judge one pair, or without `answer` whether the reference can be read, within `timeout` seconds of the worker's
+        own time. On a busy machine that takes longer on the clock; after three times `timeout` the machine, not the
+        pair, has failed.
 
         Raises:
             [`WorkerDied`]: if the process ended in the middle.
         """
-        latest = time.monotonic() + 3 * timeout
         if self._inner is None:
             self._await_ready()
         self._requests += 1
         request = {"id": self._requests, "gold": gold, "answer": answer}
         begun = self._cpu_seconds()
-        deadline = time.monotonic() + timeout
+        deadline, latest = time.monotonic() + timeout, time.monotonic() + _PATIENCE * timeout
         self._input.write(json.dumps(request).encode() + b"\n")
-        reading, extended = None, False
+        reading = None
         while True:
             message = self._receive(deadline)
             if message is None:
                 worked = self._cpu_seconds() - begun
-                if worked < timeout / 2 and deadline < latest and not extended:
-                    deadline, extended = min(deadline + timeout, latest), True
+                if worked < _FULL_SHARE * timeout and deadline < latest:
+                    deadline = min(deadline + max(timeout - worked, 0.1), latest)
                     continue
                 return self._give_up(reading, worked, timeout)
             if "ready" in message:
@@ -105,9 +108,7 @@ class Worker:
                 continue
             if message["last"]:
                 self._inner = None
-            if message["memory"]:
-                return Outcome("memory")
-            return Outcome("decided", equal=message["equal"], note=message["note"])
+            return Outcome(message["status"], message["equal"], reading or "answer", message["note"])
 
     def close(self, deadline: float) -> None:
         """End the process: politely until `deadline`, then by force. Leaves no zombie."""
@@ -124,7 +125,7 @@ class Worker:
             raise WorkerDied("the worker did not take up the request")
         self._inner = None
         self._process.send_signal(signal.SIGUSR1)
-        if worked < timeout / 2:
+        if worked < _FULL_SHARE * timeout:
             return Outcome("failed", note=f"a busy machine gave the worker only {worked:.1f} s")
         return Outcome("timeout", blame=reading)
 
@@ -183,7 +184,7 @@ class WorkerPool:
         self._changed = threading.Condition()
         weakref.finalize(self, _close_workers, self._workers, os.getpid())
 
-    def ask(self, gold: str, answer: str, timeout: float) -> Outcome:
+    def ask(self, gold: str, answer: str | None, timeout: float) -> Outcome:
         """Judge one pair. A worker that dies is replaced and asked once more; a second death is a failure of ours."""
         note = ""
         for _ in range(2):

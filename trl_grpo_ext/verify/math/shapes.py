@@ -13,7 +13,10 @@ NAME = re.compile(
 )
 RELATION = re.compile(r"(\\le(?![a-zA-Z])|\\ge(?![a-zA-Z])|\\ne(?![a-zA-Z])|<|>)")
 EQUALS = re.compile(r"(?<![<>!:\\=])=(?!=)")
+_UNION = re.compile(r"\\cup(?![a-zA-Z])")
 _MATRIX = re.compile(r"\\begin\{pmatrix\}((?:(?!\\begin|\\end).)*)\\end\{pmatrix\}\Z", re.DOTALL)
+_NAMED_POINT = re.compile(r"\(\s*[a-zA-Z](?:_\{?\w+\}?)?(?:\s*,\s*[a-zA-Z](?:_\{?\w+\}?)?)+\s*\)\s*=\s*(?=[(\[])")
+_CONSTANTS = ("\\pi", "\\infty", "e")
 _OPEN, _CLOSE = "([{", ")]}"
 _CONNECTOR = re.compile(
     r"(?:,|;)\s*\\text\s*\{\s*(?:and|or)\s*\}|(?:,|;)\s*(?:and|or)\b|\\text\s*\{\s*,?\s*(?:and|or)\s*\}|(?<![A-Za-z])(?:and|or)(?![A-Za-z])"
@@ -51,8 +54,11 @@ def read_shape(text: str) -> Shape | None:
         return Shape("matrix", tuple(Shape("tuple", row) for row in cells))
     if _has_one_sign(text) and not text.startswith(("(", "[", "\\{", "{")) and not _split_needed(text):
         return Shape("list", (text.replace("\\pm", "+"), text.replace("\\pm", "-")))
-    if re.search(r"\\cup(?![a-zA-Z])", text):
-        members = [read_shape(part) for part in split(text, re.compile(r"\\cup(?![a-zA-Z])"))]
+    if _UNION.search(text):
+        sides = split(text, _UNION)
+        if len(sides) < 2:
+            return None  # the sign stands inside a bracket: unbalanced, or not a union of sets
+        members = [read_shape(side) for side in sides]
         sets = [member for member in members if member is not None and member.kind in ("tuple", "list")]
         return Shape("union", tuple(sets)) if len(sets) == len(members) else None
     set_body = re.fullmatch(r"\\\{(.*)\\\}|\{(.*)\}", text, re.DOTALL)
@@ -170,7 +176,7 @@ def strip_set_builder(text: str) -> str:
 def _solve_relation(text: str) -> tuple[str, list[Shape]] | None:
     sides = [side.strip() for side in RELATION.split(text)]
     terms, signs = sides[::2], sides[1::2]
-    if len(terms) == 2 and NAME.match(terms[1]) and not NAME.match(terms[0]):
+    if len(terms) == 2 and NAME.match(terms[1]) and (not NAME.match(terms[0]) or terms[0] in _CONSTANTS):
         terms, signs = terms[::-1], [_turned(signs[0])]
     if len(terms) == 2 and NAME.match(terms[0]):
         name, bound, sign = spelling(terms[0]), terms[1], signs[0]
@@ -187,6 +193,22 @@ def _solve_relation(text: str) -> tuple[str, list[Shape]] | None:
             brackets = ("(" if signs[0] == "<" else "[") + (")" if signs[1] == "<" else "]")
             return spelling(terms[1]), [Shape("tuple", (terms[0], terms[2]), brackets)]
     return None
+
+
+def without_names(gold: str, answer: str) -> tuple[str, str]:
+    """Take `(x, y) =` from before a point, unless the two of them name different coordinates."""
+    names = [match.group() if match else "" for match in map(_NAMED_POINT.match, (gold, answer))]
+    if all(names) and spelling(names[0]) != spelling(names[1]):
+        return gold, answer
+    return gold[len(names[0]) :], answer[len(names[1]) :]
+
+
+def turn_round(text: str) -> str:
+    """Return an inequality between two names with its sides swapped (`a < b` as `b > a`); anything else unchanged."""
+    sides = [side.strip() for side in RELATION.split(text)]
+    if len(sides) != 3 or not (NAME.match(sides[0]) and NAME.match(sides[2])):
+        return text
+    return f"{sides[2]} {_turned(sides[1])} {sides[0]}"
 
 
 def _turned(sign: str) -> str:

@@ -3,20 +3,36 @@
 import random
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 
-from latex2sympy2_extended import is_expr_of_only_symbols
-from math_verify import LatexExtractionConfig, parse, verify
+from latex2sympy2_extended import is_expr_of_only_symbols, latex2sympy, normalize_latex
+from latex2sympy2_extended.latex2sympy2 import ConversionConfig
+from math_verify import LatexExtractionConfig, verify
+from math_verify.grader import should_treat_as_complex
+from math_verify.parser import get_last_eq
 from sympy import Basic, Derivative, E, Eq, Expr, Float, I, Integral, Limit, N, Pow, Product, Rational, Sum, log, zoo
 from sympy.core.function import AppliedUndef
 
 
-_CONFIG = (LatexExtractionConfig(),)
+_NORMALISATION = replace(
+    LatexExtractionConfig().normalization_config, units=False
+)  # it takes the m of c^2 m for metres
+_CONVERSION = ConversionConfig(lowercase_symbols=False)  # n and N are two quantities
 _DIGITS = 100
 _SAME = Float(10, _DIGITS) ** -90  # exact expressions: agreement to 90 of 100 digits
 _NOISE = Float(10, _DIGITS) ** -12  # decimals: the digits one needs to count as the exact value
 _POINTS = 6
 _DEGREES = re.compile(r"(\d+(?:\.\d+)?)\s*\^\s*\\circ")
+_PERCENT = re.compile(r"(?<!\\)%")
+_TEXT_WORD = re.compile(r"\\text\s*\{[^{}]*[A-Za-z]{2}[^{}]*\}")
+_BROKEN_FORMULA = re.compile(r".*\$\s*=", re.DOTALL)  # "$1/2 $ = 3": the last formula counts
+_CONSTANT_ADDED = re.compile(r"\+\s*C\Z")
+_CONSTANT_ADDED_SMALL = re.compile(r"\+\s*c\Z")
+
+
+class UnreadableReference(Exception):
+    """The reference is no mathematics the algebra can read, so nothing can be said about any answer."""
 
 
 def equal(gold: str, answer: str, reading: Callable[[str], None]) -> bool:
@@ -34,14 +50,26 @@ def equal(gold: str, answer: str, reading: Callable[[str], None]) -> bool:
 
     Returns:
         `bool`
+
+    Raises:
+        [`UnreadableReference`]: if `gold` cannot be read.
     """
+    reading("gold")
+    reference = _read(gold)
+    reading("answer")
+    if reference is None:
+        raise UnreadableReference(gold)
     if gold.count("'") != answer.count("'"):
         return False
-    reading("gold")
-    golds = _read(gold)
-    reading("answer")
-    answers = _read(answer)
-    return any(_equal(a, b) for a in golds for b in answers)
+    if _CONSTANT_ADDED.search(gold):
+        answer = _CONSTANT_ADDED_SMALL.sub("+C", answer)  # the name of a constant of integration is free
+    value = _read(answer)
+    return value is not None and _equal(reference, value)
+
+
+def readable(text: str) -> bool:
+    """Whether a normalised value can be read as mathematics."""
+    return _read(text) is not None
 
 
 def warm_up() -> None:
@@ -51,20 +79,52 @@ def warm_up() -> None:
 
 
 @lru_cache(maxsize=64)
-def _read(text: str) -> tuple[Basic, ...]:
-    formula = _DEGREES.sub(r"(\1\\cdot\\frac{\\pi}{180})", re.sub(r"(?<!\\)%", r"\\%", text))
-    found = parse(f"${formula}$", _CONFIG, fallback_mode="no_fallback", parsing_timeout=None)
-    return tuple(value for value in found if not isinstance(value, str))
+def _read(text: str) -> Basic | None:
+    """Parse a value, or the last member of a chain of equalities; `None` for what is no mathematics."""
+    text = _BROKEN_FORMULA.sub("", text)
+    text = _TEXT_WORD.sub(lambda match: match.group().lower(), text)  # words, unlike symbols, have no case
+    formula = normalize_latex(
+        _DEGREES.sub(r"(\1\\cdot\\frac{\\pi}{180})", _PERCENT.sub(r"\\%", text)), config=_NORMALISATION
+    )
+    for candidate in dict.fromkeys((formula, get_last_eq(formula))):
+        try:
+            return latex2sympy(
+                candidate,
+                is_real=not should_treat_as_complex(candidate),
+                convert_degrees=False,
+                normalization_config=None,
+                conversion_config=_CONVERSION,
+            )
+        except MemoryError:
+            raise
+        except Exception:  # the parser's way to say "no"; it raises whatever comes to hand
+            continue
+    return None
 
 
 def _equal(gold: Basic, answer: Basic) -> bool:
     if isinstance(answer, Eq) and not isinstance(gold, Eq) and not is_expr_of_only_symbols(answer.lhs):
-        return False  # an equation still to be solved is not its right-hand side
+        if answer.free_symbols or not _equal(answer.lhs, answer.rhs):
+            return False  # an equation still to be solved is not its right-hand side
+        answer = answer.rhs
+    if _differ_in_case(gold, answer):
+        return False
     if isinstance(gold, Expr) and isinstance(answer, Expr):
         decided = _same_values(_with_constants(gold), _with_constants(answer))
         if decided is not None:
             return decided
     return bool(verify(gold, answer, float_rounding=12, timeout_seconds=None))
+
+
+def _differ_in_case(gold: Basic, answer: Basic) -> bool:
+    """math-verify compares some names without case, so a difference of case alone is caught before it."""
+    golds, answers = _names(gold), _names(answer)
+    return golds != answers and {name.lower() for name in golds} == {name.lower() for name in answers}
+
+
+def _names(value: Basic) -> set[str]:
+    symbols = {symbol.name for symbol in getattr(value, "free_symbols", ())}
+    return symbols | {str(function.func) for function in getattr(value, "atoms", lambda *kinds: ())(AppliedUndef)}
 
 
 def _with_constants(value: Expr) -> Expr:
@@ -85,23 +145,32 @@ def _same_values(gold: Expr, answer: Expr) -> bool | None:
         return _close(gold, answer, limit)
     if gold.has(AppliedUndef) or answer.has(AppliedUndef):
         return None
-    roots = (
-        any(not power.exp.is_integer for power in gold.atoms(Pow) | answer.atoms(Pow))
-        or gold.has(log)
-        or answer.has(log)
-    )
-    lowest = 1 if roots else -5000  # what stands under a root or a logarithm is positive by convention
+    guarded = _guarded(gold) | _guarded(answer)
+    turned = (None, *symbols) if guarded else (None,)
+    lowest = 1 if guarded else -5000
     draw, agreed = random.Random(0), 0
-    for _ in range(5 * _POINTS):
-        point = {symbol: Rational(draw.randint(lowest, 5000), 997) for symbol in symbols}
-        a, b = gold.subs(point), answer.subs(point)
-        same = _close(a, b, limit) if _is_real(a) and _is_real(b) else None
-        if same is False:
-            return False
-        agreed += same is True
-        if agreed == _POINTS:
+    for _ in range(3 * _POINTS if guarded else 5 * _POINTS):
+        # Letters under one root or logarithm share a sign by convention, so at most one of them is negative at a time.
+        for negative in turned:
+            point = {symbol: Rational(draw.randint(lowest, 5000), 997) for symbol in symbols}
+            if negative is not None:
+                point[negative] = -point[negative]
+                if any(N(value.subs(point), 15).is_negative for value in guarded):
+                    continue
+            a, b = gold.subs(point), answer.subs(point)
+            same = _close(a, b, limit) if _is_real(a) and _is_real(b) else None
+            if same is False:
+                return False
+            agreed += same is True
+        if agreed >= _POINTS:
             return True
     return None
+
+
+def _guarded(value: Expr) -> set[Expr]:
+    """What must not be negative for `value` to be a real number: all that stands under a root or a logarithm."""
+    roots = {power.base for power in value.atoms(Pow) if not power.exp.is_integer}
+    return {inner for inner in roots | {term.args[0] for term in value.atoms(log)} if inner.free_symbols}
 
 
 def _is_real(value: Expr) -> bool:

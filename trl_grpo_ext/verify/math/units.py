@@ -36,17 +36,24 @@ _ALIASES = {
     "yuan": "yuan rmb ¥",
     "gbp": "gbp £",
     "unit": "unit",
-    "percent": "percent",
 }
 _CANONICAL = {alias: unit for unit, aliases in _ALIASES.items() for alias in aliases.split()}
 _NOT_UNITS = re.compile(
-    r"(?:and|or|to|is|not|by|over|plus|minus|times|pi|if|for|mod|sqrt|sin|cos|tan|log|ln|none)", re.IGNORECASE
+    r"\b(?:and|or|to|is|not|by|over|plus|minus|times|pi|if|for|mod|sqrt|sin|cos|tan|log|ln|none)\b", re.IGNORECASE
 )
+_CHANGES_VALUE = re.compile(
+    r"(?:or |and )?(?:more|less|fewer|greater|larger|smaller|higher|lower|above|below|under|up)\b"
+    r"|(?:at )?(?:least|most)\b|(?:hundred|thousand|million|billion|trillion|dozen)s?\b|(?:squared|cubed|factorial)\b"
+    r"|(?:half|halves|thirds|fourths|fifths|sixths|eighths|tenths|hundredths|thousandths)\b|(?:plus|minus)\Z",
+    re.IGNORECASE,
+)
+_BOUND = "~"  # marks a phrase that is part of the value: "5 or more" is not 5
 _POWER = r"(?:\s*\^\s*\{?\s*-?\d\s*\}?)?"
 _TEXT_UNIT = re.compile(rf"\\text\s*\{{(?P<unit>[^{{}}\d]*(?:\^?\d)?)\}}{_POWER}\Z")
 _WORD_UNIT = re.compile(rf"(?<=[\d\s}})])\s*(?P<unit>[A-Za-z¢€£¥]+(?:[ /][A-Za-z]+){{0,3}}){_POWER}\Z")
 _DEGREE = re.compile(r"(?P<unit>\^\s*\\circ)\s*(?:C|F)?\Z")
 _TRIGONOMETRY = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-zA-Z])")
+_AFTER_NUMBER = re.compile(r"(?<![\^_\w.,])[\d.,]*\d\s*\Z")  # not after an exponent: c^2 m is a product
 _CURRENCY_BEFORE = re.compile(r"(?P<sign>[-+]?)\s*(?P<unit>[$€£¥])\s*")
 
 
@@ -59,7 +66,8 @@ def split_unit(text: str) -> tuple[str, str]:
             A normalised answer.
 
     Returns:
-        `tuple[str, str]`: The value, and the unit in one spelling (`""` when there is none).
+        `tuple[str, str]`: The value, and the unit in one spelling (`""` when there is none); of "5 or more", a
+        phrase that [`same_unit`] lets nobody leave out.
     """
     before = _CURRENCY_BEFORE.match(text)
     if before:
@@ -73,6 +81,8 @@ def split_unit(text: str) -> tuple[str, str]:
     tail = match.group()
     value = text[: len(text) - len(tail)].strip()
     unit = match.group("unit").strip()
+    if value and _CHANGES_VALUE.match(unit):
+        return value, _BOUND + " ".join(unit.lower().split())
     if not value or _NOT_UNITS.search(unit):
         return text, ""
     spelled_out = tail.strip()[:1] in ("\\", "^")
@@ -85,13 +95,13 @@ def _reads_as_unit(word: str, raised: bool, before: str) -> bool:
     """Whether a bare word after a value is a unit, not a product of variables: `5 apples`, `5 m`, `5cm`, not `5x`."""
     apart = before[-1:].isspace()
     if len(word) == 1:
-        return word in "mgshl" and apart and (raised or before.rstrip()[-1:].isdigit())
+        return word in "mgshl" and apart and (raised or _AFTER_NUMBER.search(before) is not None)
     return apart or _singular(word.lower()) in _CANONICAL
 
 
 def same_unit(a: str, b: str) -> bool:
-    """Whether two units can stand for each other: the same, or one of them left out."""
-    return not a or not b or a == b
+    """Whether two units can stand for each other: the same, or one of them left out where that changes nothing."""
+    return a == b or not ((a and b) or (a + b).startswith(_BOUND))
 
 
 def _canonical(unit: str) -> str:

@@ -5,8 +5,8 @@ comparison costs milliseconds, not another import. The inner one answers request
 the inner one; the end of standard input, or of the parent process, ends both.
 
 In: `{"id", "gold", "answer"}`. Out: `{"ready": pid}` once per inner process; per request `{"id", "reading"}` while it
-works (`"gold"` or `"answer"`), then `{"id", "equal", "memory", "note", "last"}`; after a `"last"` one a new inner
-process follows.
+works (`"gold"` or `"answer"`), then `{"id", "status", "equal", "note", "last"}`; after a `"last"` one a new inner
+process follows. A request whose answer is `null` asks whether the reference can be read.
 """
 
 import ctypes
@@ -106,7 +106,7 @@ def _serve() -> int:
         except ValueError:
             continue  # the rest of a line whose reader was killed
         reply = _judge(request)
-        reply["last"] = reply["memory"] or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > _RECYCLE_AT
+        reply["last"] = reply["status"] == "memory" or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > _RECYCLE_AT
         _send(reply)
         if reply["last"]:
             return _RECYCLE
@@ -114,26 +114,36 @@ def _serve() -> int:
 
 
 def _judge(request: dict) -> dict:
-    from trl_grpo_ext.verify.math import compare, symbolic
+    from trl_grpo_ext.verify.math import compare, reference, symbolic
+
+    gold, answer = request["gold"], request["answer"]
+    reply = {"id": request["id"], "status": "decided", "equal": False, "note": ""}
 
     def reading(what: str) -> None:
         _send({"id": request["id"], "reading": what})
 
     def algebra(gold: str, answer: str) -> bool:
-        return symbolic.equal(gold, answer, reading)
+        try:
+            return symbolic.equal(gold, answer, reading)
+        except (MemoryError, symbolic.UnreadableReference):
+            raise
+        except Exception as error:  # sympy broke on this pair: it could not be shown equal
+            reply["note"] = type(error).__name__
+            return False
 
-    reading("answer")
-    reply = {"id": request["id"], "equal": False, "memory": False, "note": ""}
+    reading("answer" if answer is not None else "gold")
     try:
-        reply["equal"] = compare.compare(request["gold"], request["answer"], algebra) is True
+        if answer is None:
+            reply["equal"] = reference.readable(gold, symbolic.readable)
+        else:
+            reply["equal"] = compare.compare(gold, answer, algebra) is True
+    except symbolic.UnreadableReference:
+        reading("gold")  # a value the ladder did not split may be unreadable as a whole though its parts are not
+        reply["status"] = "decided" if reference.readable(gold, symbolic.readable) else "unreadable"
     except MemoryError:
-        reply["memory"] = True
-    except RecursionError:
-        reply["note"] = "nested too deeply"
-    except (
-        Exception
-    ) as error:  # the algebra broke on this pair; that is an answer about the pair, and it is "not equal"
-        reply["note"] = type(error).__name__
+        reply["status"] = "memory"
+    except Exception as error:  # the ladder is ours: a fault in it says nothing about the answer
+        reply.update(status="failed", note=type(error).__name__)
     return reply
 
 
