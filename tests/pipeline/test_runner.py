@@ -1,5 +1,4 @@
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -279,17 +278,11 @@ def test_a_stage_whose_number_has_changed_is_not_run_again_in_silence(workshop):
         workshop.run()
 
 
-@pytest.mark.parametrize("name", ["file", "file/below"])
+# Not even root can make a folder in /proc.
+@pytest.mark.parametrize("name", ["file", "file/below", "/proc/run"])
 def test_a_directory_that_cannot_be_written_is_refused(workshop, name):
     (workshop.folder / "file").touch()
     workshop.run_dir = workshop.folder / name
-    with pytest.raises(ConfigError, match="cannot be written"):
-        workshop.run()
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_read_only_directory_is_refused(workshop):
-    workshop.run_dir.mkdir(mode=0o555)
     with pytest.raises(ConfigError, match="cannot be written"):
         workshop.run()
 
