@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from trl_grpo_ext.errors import DataError
+
 
 def write_text(path: str | Path, text: str) -> None:
     """Write `text` to `path` atomically: a temporary file in the same folder, fsync, rename."""
@@ -40,8 +42,27 @@ def write_jsonl(path: str | Path, rows: Iterable[dict]) -> None:
 
 
 def read_jsonl(path: str | Path) -> Iterator[dict]:
-    """Yield the objects of a JSON-lines file, skipping empty lines."""
-    with open(path, encoding="utf-8") as file:
-        for line in file:
-            if line.strip():
-                yield json.loads(line)
+    """
+    Yield the objects of a JSON-lines file, skipping empty lines.
+
+    Raises:
+        [`~errors.DataError`]: if there is no such file, or a line is no JSON object; the message names it.
+    """
+    try:
+        with open(path, "rb") as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    yield _parse_object(line, f"{path}, line {number}")
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _parse_object(line: bytes, where: str) -> dict:
+    try:
+        value = json.loads(line.decode("utf-8"))
+        json.dumps(value, ensure_ascii=False).encode("utf-8")  # half a surrogate pair is JSON, but no text
+    except (ValueError, RecursionError) as error:  # the first includes undecodable text
+        raise DataError(f"{where} is not JSON in UTF-8: {error}") from error
+    if not isinstance(value, dict):
+        raise DataError(f"{where} holds a {type(value).__name__}; expected an object with named columns")
+    return value

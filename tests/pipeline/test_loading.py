@@ -57,6 +57,10 @@ def test_scientific_notation_without_a_dot_is_a_number(workshop):
         ("seed", True, r"seed: expected int, got True"),
         ("output_dir", "runs/${date}", r"output_dir: .*only \$\{name\}"),
         ("template", "chatml_thin", r"'chatml_thin'; did you mean 'chatml_think'"),
+        ("seed", -1, r"seed: -1 is out of range"),
+        ("stages.0.task_params", {"digits": "abc"}, r"stages\[0\]\.task_params: .*'abc'"),
+        ("stages.1.train.learning_rate", float("nan"), r"learning_rate: nan is not a finite number above 0"),
+        ("stages.2.train.max_steps", -6, r"max_steps: -6 is not above 0"),
         ("stages.0.task_params", {"digit": 2}, r"stages\[0\]\.task_params: .*digit"),
         ("stages.1.train.save_total_limit", 1, r"save_total_limit: 1 deletes the last checkpoint"),
         ("stages.3.rewards", ["math", "length"], r"stages\[3\]\.rewards: .*takes math and format, not 'length'"),
@@ -158,3 +162,17 @@ def test_an_accelerate_config_with_a_wrong_number_of_processes(workshop):
     workshop.content["stages"][2]["accelerate"] = "odd.yaml"
     with pytest.raises(ConfigError, match="num_processes is 'many'"):
         load_recipe(workshop.write())
+
+
+@pytest.mark.parametrize("text", ["name: 2020-13-45", "name: !!int abc", "name: " + "[" * 3000, "seed: " + "9" * 5000])
+def test_a_value_that_yaml_itself_cannot_read_is_no_traceback(workshop, text):
+    workshop.file.write_text(text)
+    with pytest.raises(ConfigError):
+        load_recipe(workshop.file)
+
+
+def test_a_template_that_is_no_text_is_named(workshop):
+    binary = workshop.folder / "template.jinja"
+    binary.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="cannot be read as a chat template"):
+        load_recipe(edited(workshop, "template", str(binary)))

@@ -146,7 +146,7 @@ def test_mistakes_in_eval_arguments(argv, message):
 
 def test_eval_of_a_file_that_is_no_json(tmp_path):
     write_text(tmp_path / "rows.jsonl", "prompt,answer\n")
-    with pytest.raises(DataError, match="is not a JSON-lines file"):
+    with pytest.raises(DataError, match="is not JSON in UTF-8"):
         eval_command.main(["--model", "m", "--dataset", str(tmp_path / "rows.jsonl")])
 
 
@@ -242,3 +242,36 @@ def test_sft_without_something_to_learn_from_is_named(tmp_path, tiny_model):
     arguments = ["--model_name_or_path", tiny_model, "--dataset_name", str(tmp_path / "rows.jsonl")]
     with pytest.raises(DataError, match=r"columns \['answer', 'question'\]; supervised fine-tuning needs 'messages'"):
         sft_command.main([*arguments, "--output_dir", str(tmp_path / "out"), *CPU])
+
+
+@pytest.mark.tiny
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ('{"prompt": "", "answer": "2"}', "1 of 1 rows have no 'prompt'"),
+        ('{"prompt": " ", "answer": "2"}', "the prompt of row 1 is ' '"),
+        ('{"prompt": "1+1", "answer": "2"}\n{"prompt": null, "answer": "2"}', "1 of 2 rows have no 'prompt'"),
+        ('{"prompt": [{"x": "3"}], "answer": "2"}', "expected a text, or a list of messages"),
+        ('{"prompt": "1+1", "answer": null}', "1 of 1 rows have no 'answer'"),
+    ],
+)
+def test_grpo_names_rows_that_cannot_be_trained_on(tmp_path, lines, message):
+    (tmp_path / "rows.jsonl").write_text(lines + "\n")
+    arguments = ["--model_name_or_path", "m", "--dataset_name", str(tmp_path / "rows.jsonl")]
+    with pytest.raises(DataError, match=message):
+        grpo_command.main([*arguments, "--output_dir", str(tmp_path / "out"), *CPU])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"[1, 2]\n", "line 1 holds a list"),
+        (b'{"prompt": "a", "answer": "1"}\n\xff\n', "line 2 is not JSON in UTF-8"),
+        (b'{"prompt": "\\ud800", "answer": "1"}\n', "line 1 is not JSON in UTF-8"),
+        (b'{"prompt": 3, "answer": "1"}\n', "the prompt of row 1 is '3'"),
+    ],
+)
+def test_eval_names_the_line_that_is_no_row(tmp_path, content, message):
+    (tmp_path / "rows.jsonl").write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        eval_command.main(["--model", "m", "--dataset", str(tmp_path / "rows.jsonl")])

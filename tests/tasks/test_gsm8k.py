@@ -81,7 +81,7 @@ def test_a_missing_file_is_named(tmp_path):
 
 def test_a_file_that_is_not_json_lines_is_named(tmp_path):
     (tmp_path / "bad.jsonl").write_text("question,answer\n")
-    with pytest.raises(DataError, match=r"bad.jsonl is not a JSON-lines file"):
+    with pytest.raises(DataError, match=r"bad\.jsonl, line 1 is not JSON in UTF-8"):
         build_task("gsm8k", dataset=str(tmp_path / "bad.jsonl")).rows("rl", 1, seed=0)
 
 

@@ -72,6 +72,9 @@ def main(argv: list[str] | None = None) -> int:
         # The reader (`| head`) has what it wanted. Python flushes stdout once more at exit: let that go nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:  # a full disk, a folder that may not be written
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_USER
 
 
 def _dispatch(argv: list[str]) -> int:

@@ -74,10 +74,10 @@ def show_status(console: Console, run_dir: Path) -> None:
     """
     table = Table("stage", "kind", "state", "step", "time", "attempts", box=box.SIMPLE_HEAD)
     for stage in read_run(run_dir).stages:
-        state = "stale" if stage.record.get("status") == "stale" else stage.status
+        state = stage.status
         if state == "running" and not is_being_worked_in(run_dir):
             state = "broken off"  # its driver was killed before it could write down the end
-        step = f"{stage.progress['step']}/{stage.progress['total']}" if stage.progress else "–"
+        step = f"{stage.progress.get('step', '?')}/{stage.progress.get('total', '?')}" if stage.progress else "–"
         table.add_row(stage.id, stage.kind, state, step, duration(stage.seconds), str(len(stage.attempts) or "–"))
     console.print(table)
 

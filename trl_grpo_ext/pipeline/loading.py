@@ -78,6 +78,8 @@ def _recipe(content: dict, path: Path) -> Recipe:
     recipe = dataclasses.replace(_build(Recipe, {**content, "stages": []}, ""), stages=tuple(stages), path=path)
     if not _NAME.fullmatch(recipe.name):
         raise ConfigError(f"name: {recipe.name!r} becomes part of a path; use letters, digits, '.', '_' and '-'")
+    if not 0 <= recipe.seed < 2**32:
+        raise ConfigError(f"seed: {recipe.seed} is out of range; NumPy takes 0 to {2**32 - 1}")
     recipe = dataclasses.replace(recipe, output_dir=_output_dir(recipe))
     _check_base(recipe)
     recipe.template_text()

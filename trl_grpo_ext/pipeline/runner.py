@@ -116,7 +116,6 @@ class Runner:
             standing = self._assess(run_dir, stage)
             built_on = [source for source in self.recipe.inputs(stage).values() if source in affected]
             if standing.state == "stale":
-                stage_folder(run_dir, self.recipe, stage).update(status="stale")
                 complaints += [f"stage {stage.id!r} is stale: {change}" for change in standing.changes]
             if standing.state == "stale" or built_on:
                 affected.append(stage)

@@ -1,6 +1,7 @@
 """What a recipe may say inside a stage: TRL's keys, rewards, and batches that hold whole groups."""
 
 import dataclasses
+import math
 from typing import Any, TypeVar
 
 from trl_grpo_ext.advantages import list_advantages
@@ -21,7 +22,10 @@ _COUNTS = (
     "generation_batch_size",
     "steps_per_generation",
     "num_generations",
+    "max_completion_length",
+    "max_length",
 )
+_POSITIVE = ("learning_rate", "temperature", "num_train_epochs")
 EVALUATED_REWARDS = ("math", "format")
 # The values that TRL's config takes for itself; with others the trainer would refuse, hours later.
 _WITHOUT_EFFECT = {"scale_rewards": ("group", True), "multi_objective_aggregation": ("sum_then_normalize",)}
@@ -113,6 +117,10 @@ def _check_train(stage: SftStage | GrpoStage, where: str) -> None:
             raise ConfigError(f"{place}: {misfit(fields[key].annotation, value)}")
         if key in _COUNTS and value is not None and value < 1:
             raise ConfigError(f"{place}: {value} is not above 0")
+        if key in _POSITIVE and value is not None and not 0 < value < math.inf:
+            raise ConfigError(f"{place}: {value} is not a finite number above 0")
+        if key == "max_steps" and value < 1 and value != -1:
+            raise ConfigError(f"{place}: {value} is not above 0; leave it out to train by epochs")
         if kind == "grpo" and value not in _WITHOUT_EFFECT.get(key, (value,)):
             raise ConfigError(
                 f"{place}: {value!r} has no effect, since the advantage scales and aggregates by its own definition; "

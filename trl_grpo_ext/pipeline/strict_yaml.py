@@ -45,3 +45,5 @@ def read_yaml(path: str | Path) -> Any:
         raise ConfigError(f"{path} is no valid YAML: {' '.join(str(error).split())}") from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read {path}: {error}") from error
+    except (ValueError, RecursionError) as error:  # an impossible date, an endless number, a thousand brackets
+        raise ConfigError(f"{path} holds a value that cannot be read: {error}") from error

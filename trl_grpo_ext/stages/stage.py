@@ -127,6 +127,29 @@ class Stage:
             process_state().wait_for_everyone()
 
 
+def require_prompts(rows: list[dict], what: str) -> None:
+    """
+    Check that every prompt is a text, or messages of which one at least says something.
+
+    Raises:
+        [`~errors.DataError`]: naming the first that is not.
+    """
+    for number, row in enumerate(rows, start=1):
+        prompt = row["prompt"]
+        messages = prompt if isinstance(prompt, list) else [{"role": "user", "content": prompt}]
+        sound = all(isinstance(message, dict) and isinstance(message.get("role"), str) for message in messages)
+        if not sound or not any(_says_something(message.get("content")) for message in messages):
+            raise DataError(
+                f"{what}: the prompt of row {number} is {str(prompt)[:60]!r}; expected a text, or a list of messages "
+                "with 'role' and 'content'"
+            )
+
+
+def _says_something(content: Any) -> bool:
+    """Whether the content of a message is a text with anything in it, or a list of parts (text, images)."""
+    return bool(content.strip()) if isinstance(content, str) else isinstance(content, list) and bool(content)
+
+
 def require_columns(rows: list[dict], columns: list[str], what: str) -> None:
     """
     Check that every row has every column.

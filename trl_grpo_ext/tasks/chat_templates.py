@@ -35,4 +35,7 @@ def load_template(name_or_path: str | Path) -> str:
         nearest = nearest_names(str(name_or_path), names)
         hint = f"did you mean {' or '.join(map(repr, nearest))}?" if nearest else f"known: {', '.join(names)}"
         raise ConfigError(f"no chat template and no file is called {str(name_or_path)!r}; {hint}")
-    return path.read_text(encoding="utf-8").removesuffix("\n")
+    try:
+        return path.read_text(encoding="utf-8").removesuffix("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read as a chat template: {error}") from error

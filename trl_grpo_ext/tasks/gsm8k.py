@@ -1,6 +1,5 @@
 """GSM8K: grade-school word problems with worked solutions (huggingface.co/papers/2110.14168)."""
 
-import json
 import random
 import re
 from collections.abc import Iterable
@@ -70,7 +69,7 @@ class GSM8K(Task):
         path = Path(self.dataset)
         if path.is_dir():
             path = path / f"{part}.jsonl"
-        if path.suffix == ".jsonl":
+        if path.suffix == ".jsonl" or self.dataset.startswith((".", "/", "~")):
             return _read_file(path), str(path)
         return _read_hub(self.dataset, part, self.revision), f"{self.dataset} ({part})"
 
@@ -97,12 +96,12 @@ def _tenth(row_id: str) -> int:
 
 
 def _read_file(path: Path) -> list[dict]:
-    try:
-        return list(read_jsonl(path))
-    except FileNotFoundError as error:
-        raise DataError(f"{path} does not exist; point `dataset` at GSM8K's train.jsonl and test.jsonl") from error
-    except json.JSONDecodeError as error:
-        raise DataError(f"{path} is not a JSON-lines file: {error}") from error
+    if not path.is_file():
+        raise DataError(f"{path} does not exist; point `dataset` at GSM8K's train.jsonl and test.jsonl")
+    rows = list(read_jsonl(path))
+    if not rows:
+        raise DataError(f"{path} has no rows")
+    return rows
 
 
 def _read_hub(dataset: str, part: str, revision: str | None) -> Iterable[dict]:
@@ -111,7 +110,7 @@ def _read_hub(dataset: str, part: str, revision: str | None) -> Iterable[dict]:
 
     try:
         return load_dataset(dataset, "main", split=part, revision=revision)
-    except (DatasetNotFoundError, ConnectionError, ValueError) as error:
+    except (DatasetNotFoundError, OSError, ValueError) as error:
         raise DataError(
             f"cannot load {dataset!r} from the Hub ({error}); check the name and the connection, or give a local "
             "folder with train.jsonl and test.jsonl"

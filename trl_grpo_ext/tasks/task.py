@@ -112,4 +112,7 @@ def build_task(name: str, **params) -> Task:
             nearest = nearest_names(param, known, n=1)
             hint = f"did you mean {nearest[0]!r}?" if nearest else f"it takes {', '.join(known) or 'none'}"
             raise ConfigError(f"task {name!r} has no parameter {param!r}; {hint}")
-    return task_class(**params)
+    try:
+        return task_class(**params)
+    except TypeError as error:
+        raise ConfigError(f"task {name!r} refused its parameters {params!r}: {error}") from error

@@ -1,6 +1,7 @@
 """Command lines of the training commands: TRL's arguments, and mistakes in them reported in one line."""
 
 import argparse
+import warnings
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -37,7 +38,9 @@ class TrainingParser(TrlParser):
             [`~errors.ConfigError`]: if an argument is unknown (the message names the nearest), malformed, or refused.
         """
         try:
-            return tuple(self.parse_args_and_config(argv))
+            with warnings.catch_warnings():  # transformers warns about defaults of TRL's, which nobody has set
+                warnings.simplefilter("ignore", FutureWarning)
+                return tuple(self.parse_args_and_config(argv))
         except ConfigError:
             raise
         except IndexError as error:

@@ -20,7 +20,7 @@ from trl_grpo_ext.files import read_jsonl, write_json
 from trl_grpo_ext.rewards import FormatReward
 from trl_grpo_ext.stages.commands.parser import Parser
 from trl_grpo_ext.stages.evaluation import Evaluation
-from trl_grpo_ext.stages.stage import require_columns
+from trl_grpo_ext.stages.stage import require_columns, require_prompts
 from trl_grpo_ext.tasks import build_task, load_template
 
 
@@ -45,9 +45,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     model, tokenizer = load_model(arguments.model, template, **revision)
     format_reward = FormatReward() if arguments.format else None
     scores = evaluate_model(model, tokenizer, rows, evaluation, seed=arguments.seed, format_reward=format_reward)
+    print(table(scores))
     if arguments.output_file:
         write_json(arguments.output_file, scores)
-    print(table(scores))
     return 0
 
 
@@ -90,13 +90,11 @@ def read_rows(dataset: str, evaluation: Evaluation) -> list[dict]:
     """
     if not Path(dataset).is_file():
         raise DataError(f"no dataset file {dataset!r}; give a .jsonl file, or --task with one of the tasks")
-    try:
-        rows = list(read_jsonl(dataset))[: evaluation.limit]
-    except json.JSONDecodeError as error:
-        raise DataError(f"{dataset!r} is not a JSON-lines file: {error}") from error
+    rows = list(read_jsonl(dataset))[: evaluation.limit]
     if not rows:
         raise DataError(f"{dataset!r} has no rows")
     require_columns(rows, ["prompt", "answer"], repr(dataset))
+    require_prompts(rows, repr(dataset))
     return rows
 
 

@@ -88,7 +88,10 @@ def check_dataset(dataset: Any, rewards: Sequence[Any]) -> None:
     Raises:
         [`~errors.DataError`]: if it has not, or is empty.
     """
+    from datasets import IterableDataset
+
     from trl_grpo_ext.stages.commands.datasets import check_columns, has_rows
+    from trl_grpo_ext.stages.stage import require_columns, require_prompts
     from trl_grpo_ext.stages.stage_rewards import answer_columns
 
     if not has_rows(dataset):
@@ -98,6 +101,10 @@ def check_dataset(dataset: Any, rewards: Sequence[Any]) -> None:
     for column in answer_columns(rewards, columns or []):
         needed[column] = "the reference that the math reward compares with"
     check_columns(columns, needed)
+    if columns is not None and not isinstance(dataset, IterableDataset):  # a stream is read once, by the trainer
+        rows = dataset.select_columns(list(needed)).to_list()
+        require_columns(rows, list(needed), "the dataset")
+        require_prompts(rows, "the dataset")
 
 
 def train(arguments: Any, model: Any, rewards: list[Any], train_dataset: Any, eval_dataset: Any) -> None:
