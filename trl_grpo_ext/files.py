@@ -57,10 +57,18 @@ def read_jsonl(path: str | Path) -> Iterator[dict]:
         raise DataError(f"cannot read {path}: {error.strerror}") from error
 
 
+def is_text(value: str) -> bool:
+    """Whether a string can be written as UTF-8; half a surrogate pair, which JSON allows, cannot."""
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _parse_object(line: bytes, where: str) -> dict:
     try:
         value = json.loads(line.decode("utf-8"))
-        json.dumps(value, ensure_ascii=False).encode("utf-8")  # half a surrogate pair is JSON, but no text
     except (ValueError, RecursionError) as error:  # the first includes undecodable text
         raise DataError(f"{where} is not JSON in UTF-8: {error}") from error
     if not isinstance(value, dict):

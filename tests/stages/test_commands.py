@@ -267,7 +267,7 @@ def test_grpo_names_rows_that_cannot_be_trained_on(tmp_path, lines, message):
     [
         (b"[1, 2]\n", "line 1 holds a list"),
         (b'{"prompt": "a", "answer": "1"}\n\xff\n', "line 2 is not JSON in UTF-8"),
-        (b'{"prompt": "\\ud800", "answer": "1"}\n', "line 1 is not JSON in UTF-8"),
+        (b'{"prompt": "\\ud800", "answer": "1"}\n', r"the prompt of row 1 is '\\ud800'"),
         (b'{"prompt": 3, "answer": "1"}\n', "the prompt of row 1 is '3'"),
     ],
 )

@@ -16,6 +16,9 @@ from trl_grpo_ext.verify.math.pool import Outcome, Worker, WorkerDied, WorkerPoo
 from trl_grpo_ext.verify.math.worker import MEMORY_LIMIT
 
 
+pytestmark = pytest.mark.sandbox
+
+
 HANG = "\\sum_{k=1}^{99999} \\frac{1}{k^{k}+x}"  # needs far longer than any limit here
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from trl_grpo_ext.errors import ConfigError, DataError
-from trl_grpo_ext.files import read_json, read_jsonl, write_json
+from trl_grpo_ext.files import is_text, read_json, read_jsonl, write_json
 from trl_grpo_ext.stages.processes import process_state
 
 
@@ -147,7 +147,9 @@ def require_prompts(rows: list[dict], what: str) -> None:
 
 def _says_something(content: Any) -> bool:
     """Whether the content of a message is a text with anything in it, or a list of parts (text, images)."""
-    return bool(content.strip()) if isinstance(content, str) else isinstance(content, list) and bool(content)
+    if isinstance(content, str):
+        return bool(content.strip()) and is_text(content)
+    return isinstance(content, list) and bool(content)
 
 
 def require_columns(rows: list[dict], columns: list[str], what: str) -> None:

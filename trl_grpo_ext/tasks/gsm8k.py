@@ -4,9 +4,10 @@ import random
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from trl_grpo_ext.errors import DataError
-from trl_grpo_ext.files import read_jsonl
+from trl_grpo_ext.files import is_text, read_jsonl
 from trl_grpo_ext.tasks.task import Task
 
 
@@ -74,7 +75,7 @@ class GSM8K(Task):
         return _read_hub(self.dataset, part, self.revision), f"{self.dataset} ({part})"
 
     def _parse(self, record: dict, where: str, split: str) -> dict:
-        missing = [column for column in ("question", "answer") if not isinstance(record.get(column), str)]
+        missing = [column for column in ("question", "answer") if not _is_text(record.get(column))]
         if missing:
             raise DataError(
                 f"{where} has no text under {' and '.join(map(repr, missing))}, only {sorted(record)}; "
@@ -89,6 +90,10 @@ class GSM8K(Task):
         thought = _CALCULATOR.sub("", record["answer"][: final.start()]).strip()
         demonstration = f"<think>{thought}</think>\n<answer>{answer}</answer>" if split == "sft" else None
         return self._row(record["question"].strip(), answer, demonstration)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and is_text(value)
 
 
 def _tenth(row_id: str) -> int:
