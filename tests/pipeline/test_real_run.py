@@ -9,6 +9,7 @@ import psutil
 import pytest
 import yaml
 
+from tests.conftest import TINY_CONFIG
 from trl_grpo_ext.files import read_json, read_jsonl
 
 
@@ -18,17 +19,7 @@ RECIPE = {
     "version": 1,
     "name": "tiny",
     "template": "arithmetic_think",
-    "base": {
-        "from_config": {
-            "model_type": "llama",
-            "hidden_size": 32,
-            "intermediate_size": 64,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 2,
-            "num_key_value_heads": 2,
-            "max_position_embeddings": 128,
-        }
-    },
+    "base": {"from_config": TINY_CONFIG},
     "stages": [
         {"id": "data", "kind": "prepare", "task": "arithmetic", "sizes": {"sft": 32, "rl": 32, "eval": 8}},
         {"id": "cold", "kind": "sft", "init_from": "base", "data": "data", "train": TRAIN},

@@ -127,9 +127,8 @@ def fingerprint(recipe: Recipe, stage: Stage, control: str | None) -> dict[str, 
     marks["seed"] = recipe.seed
     if isinstance(stage, PrepareStage):
         marks["files"] = {key: _content(Path(value)) for key, value in stage.task_params.items() if _is_path(value)}
-    if not isinstance(stage, ReportStage | PrepareStage) or (
-        isinstance(stage, PrepareStage) and recipe.base.from_config is not None
-    ):
+    builds_base = isinstance(stage, PrepareStage) and recipe.base.from_config is not None
+    if builds_base or not isinstance(stage, ReportStage | PrepareStage):
         marks["template"] = hashlib.sha256(recipe.template_text().encode()).hexdigest()[:16]
     if isinstance(stage, PrepareStage) or getattr(stage, "init_from", None) == BASE:
         marks["base"] = recipe.base.resolved()

@@ -90,7 +90,7 @@ class Runner:
                 self._wait_for_lock(stage_folder(run_dir, self.recipe, stage), stop)
                 self._refuse_stale(run_dir)  # again: an input that was run anew may have come out differently
                 if self._assess(run_dir, stage).state == "done":
-                    # The last driver may have been killed before it wrote this, or have found the stage stale.
+                    # The last driver may have been killed before it wrote this.
                     stage_folder(run_dir, self.recipe, stage).update(status="done")
                     self._say(f"- {title} is done already")
                     continue
