@@ -32,6 +32,32 @@ def is_degenerate(rewards: torch.Tensor) -> torch.Tensor:
     return highest <= lowest
 
 
+def without_lone(rewards: torch.Tensor) -> torch.Tensor:
+    """Return `rewards` with NaN for groups of fewer than two scorable completions, which enter no statistic."""
+    return rewards.masked_fill(group_count(rewards) < 2, torch.nan)
+
+
 def zero_without_signal(advantages: torch.Tensor, rewards: torch.Tensor) -> torch.Tensor:
     """Return `advantages` with exact zeros for unscorable completions and degenerate groups."""
     return advantages.masked_fill(rewards.isnan() | is_degenerate(rewards), 0.0)
+
+
+def zero_unscorable(advantages: torch.Tensor, rewards: torch.Tensor) -> torch.Tensor:
+    """Return `advantages` with exact zeros for unscorable completions and for groups of fewer than two scorable."""
+    return advantages.masked_fill(without_lone(rewards).isnan(), 0.0)
+
+
+def standardise(rewards: torch.Tensor, ddof: int, eps: float) -> torch.Tensor:
+    """Return (r - mean(r)) / (std(r) + eps) of each group, shape (N, G); exactly 0 in degenerate groups."""
+    return zero_without_signal((rewards - group_mean(rewards)) / (group_std(rewards, ddof) + eps), rewards)
+
+
+def whiten(values: torch.Tensor, ddof: int, eps: float) -> torch.Tensor:
+    """Return (v - mean) / (std + eps) over all values that are not NaN; exactly 0 if they are all equal or too few."""
+    flat = values.reshape(1, -1)
+    return standardise(flat, ddof, eps).view_as(values)
+
+
+def rank_in_group(values: torch.Tensor) -> torch.Tensor:
+    """Position of each value in its sorted row, 0 for the lowest; equal values keep their order, NaN comes last."""
+    return values.argsort(dim=1, stable=True).argsort(dim=1)
