@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from trl_grpo_ext.rewards.language import LanguageReward
     from trl_grpo_ext.rewards.length import LengthReward
     from trl_grpo_ext.rewards.spec import RewardSpec, resolve_rewards
+    from trl_grpo_ext.rewards.steps import StepReward, Steps
 
     math_reward: MathReward
     format_reward: FormatReward
@@ -44,6 +45,8 @@ _HOME = {
     "LengthReward": "trl_grpo_ext.rewards.length:LengthReward",
     "MathReward": "trl_grpo_ext.rewards.accuracy:MathReward",
     "RewardSpec": "trl_grpo_ext.rewards.spec:RewardSpec",
+    "StepReward": "trl_grpo_ext.rewards.steps:StepReward",
+    "Steps": "trl_grpo_ext.rewards.steps:Steps",
     "resolve_rewards": "trl_grpo_ext.rewards.spec:resolve_rewards",
 }
 _READY = {"format_reward": "format", "language_reward": "language", "length_reward": "length", "math_reward": "math"}
@@ -56,6 +59,8 @@ __all__ = [
     "LengthReward",
     "MathReward",
     "RewardSpec",
+    "StepReward",
+    "Steps",
     "format_reward",
     "get_reward",
     "language_reward",

@@ -59,6 +59,14 @@ class Composition:
                 unscorable = unscorable | missing[:, column]
         return unscorable
 
+    def clip(self, matrix: "torch.Tensor") -> "torch.Tensor":
+        """Clip each column of (N, K) rewards as its spec says."""
+        clipped = matrix.clone()
+        for column, spec in enumerate(self.specs):
+            if spec.clip is not None:
+                clipped[:, column] = clipped[:, column].clamp(*spec.clip)
+        return clipped
+
     def combine(self, matrix: "torch.Tensor") -> "torch.Tensor":
         """
         Combine the rewards of each row.
@@ -74,10 +82,7 @@ class Composition:
             [`~errors.ConfigError`]: if the matrix does not have one column per reward.
         """
         unscorable = self.unscorable(matrix)
-        clipped = matrix.clone()
-        for column, spec in enumerate(self.specs):
-            if spec.clip is not None:
-                clipped[:, column] = clipped[:, column].clamp(*spec.clip)
+        clipped = self.clip(matrix)
         added = [column for column, spec in enumerate(self.specs) if spec.mode == "add"]
         gates = [column for column, spec in enumerate(self.specs) if spec.mode == "gate"]
         weights = matrix.new_tensor(self.weights)
