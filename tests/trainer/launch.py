@@ -1,4 +1,4 @@
-"""Start a module of the tests as two gloo processes."""
+"""Start a module of the tests as several gloo processes."""
 
 import json
 import os
@@ -13,12 +13,12 @@ import torch
 ROOT = Path(__file__).parents[2]
 
 
-def two_processes(module: str, request: dict, out: Path) -> dict:
-    """Run `module` on two processes with `request` as its argument; return what rank 0 wrote to `result.pt`."""
+def processes(count: int, module: str, request: dict, out: Path) -> dict:
+    """Run `module` on `count` processes with `request` as its argument; return what rank 0 wrote to `result.pt`."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", f"--master_port={port}"]
+    command = [sys.executable, "-m", "torch.distributed.run", f"--nproc_per_node={count}", f"--master_port={port}"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [*command, "-m", module, json.dumps(request)],

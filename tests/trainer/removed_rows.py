@@ -65,7 +65,9 @@ def compare(trainer) -> dict:
     reference["num_items_in_batch"] = reference["completion_mask"].sum() * processes
     trainer.current_gradient_accumulation_steps = 1
     steps, trainer.args.steps_per_generation = trainer.args.steps_per_generation, 1
-    expected_loss, expected_gradient = gradients(trainer, [GRPOTrainer._compute_loss(trainer, model, reference)])
+    # TRL's own loss where it has the KL estimator, and ours, which has no row to leave out here, where it has not.
+    stock = GRPOTrainer if trainer.args.kl_estimator == "k3" else GroupRelativeTrainer
+    expected_loss, expected_gradient = gradients(trainer, [stock._compute_loss(trainer, model, reference)])
     trainer.args.steps_per_generation = steps
     return {
         "rows": sum(inputs["completion_ids"].size(0) for inputs in micro_batches) * processes,

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.trainer.launch import two_processes
+from tests.trainer.launch import processes
 from tests.trainer.runs import history, parity_reward, train, weights
 
 
@@ -41,7 +41,7 @@ def test_same_run_with_reused_generations_and_two_rewards(tiny_model, arithmetic
 @pytest.mark.distributed
 def test_same_run_in_two_processes(tiny_model, arithmetic_rows, tmp_path):
     request = {"model": tiny_model, "rows": arithmetic_rows, "out": str(tmp_path), "overrides": {}}
-    result = two_processes("tests.trainer.runs", request, tmp_path)
+    result = processes(2, "tests.trainer.runs", request, tmp_path)
     check(result["stock"], result["ours"])
 
 

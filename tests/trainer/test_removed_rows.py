@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from tests.trainer.launch import two_processes
+from tests.trainer.launch import processes
 from tests.trainer.removed_rows import LOSS_TYPES, build, compare
 from trl_grpo_ext.errors import StageError
 
@@ -21,6 +21,28 @@ def check(result: dict) -> None:
 @pytest.mark.parametrize("loss_type", LOSS_TYPES)
 def test_loss_is_that_of_the_kept_rows(tiny_model, arithmetic_rows, tmp_path, loss_type):
     check(compare(build(tiny_model, arithmetic_rows, tmp_path, loss_type=loss_type)))
+
+
+@pytest.mark.tiny
+@pytest.mark.parametrize("loss_type", LOSS_TYPES)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"advantage": "pods", "advantage_kwargs": {"m": 2}},
+        {"advantage": "gfpo", "advantage_kwargs": {"k": 2}},
+        {"advantage": "mc_grpo", "num_generations": 5, "per_device_train_batch_size": 5},
+        {"advantage": "pods", "advantage_kwargs": {"m": 2}, "kl_estimator": "k2", "use_bias_correction_kl": False},
+    ],
+    ids=["pods", "gfpo", "mc_grpo", "pods_k2"],
+)
+def test_rows_that_the_estimator_drops_leave_every_denominator(
+    tiny_model, arithmetic_rows, tmp_path, loss_type, options
+):
+    trainer = build(tiny_model, arithmetic_rows, tmp_path, loss_type=loss_type, beta=0.5, **options)
+    torch.manual_seed(0)
+    for parameter in trainer.model.parameters():  # away from the reference, so that the KL term counts
+        parameter.data += 0.02 * torch.randn_like(parameter)
+    check(compare(trainer))
 
 
 @pytest.mark.tiny
@@ -124,7 +146,7 @@ def test_a_few_failures_in_a_small_batch_do_not_stop_the_run(tiny_model, arithme
 @pytest.mark.distributed
 def test_loss_is_that_of_the_kept_rows_over_two_processes(tiny_model, arithmetic_rows, tmp_path):
     request = {"model": tiny_model, "rows": arithmetic_rows, "out": str(tmp_path)}
-    results = two_processes("tests.trainer.removed_rows", request, tmp_path)
+    results = processes(2, "tests.trainer.removed_rows", request, tmp_path)
     assert sorted(results) == sorted(LOSS_TYPES)
     for result in results.values():
         check(result)

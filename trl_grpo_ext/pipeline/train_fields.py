@@ -76,6 +76,8 @@ def train_fields(kind: TrainKind) -> dict[str, TrainField]:
         fields.update(_dataclass_fields(*source))
     if kind == "grpo":  # annotated as str; TRL still takes the older True and False
         fields["scale_rewards"] = TrainField("str | bool", fields["scale_rewards"].default)
+        # Annotated for the command line, which yields text; a recipe may hold mappings.
+        fields["reward_shaping"] = TrainField("list[str | dict] | None", None)
     return fields
 
 

@@ -16,10 +16,30 @@ METHODS = {
     "_generate_and_score_completions": ("self", "inputs"),
     "_calculate_rewards": ("self", "inputs", "prompts", "completions", "completion_ids_list"),
     "_compute_loss": ("self", "model", "inputs"),
+    "_get_per_token_logps_and_entropies": (
+        *("self", "model", "input_ids", "attention_mask", "logits_to_keep", "batch_size", "compute_entropy"),
+        *("compute_aux_loss", "pixel_values", "image_grid_thw", "num_images", "pixel_attention_mask"),
+        *("spatial_shapes", "num_tiles", "image_sizes", "token_type_ids", "mm_token_type_ids", "image_position_ids"),
+    ),
+    "_save_checkpoint": ("self", "model", "trial"),
+    "_load_optimizer_and_scheduler": ("self", "checkpoint"),
+    "_generate": ("self", "prompts"),
 }
 
 # Instance attributes that are read or rewritten.
-ATTRIBUTES = ("_metrics", "_logs", "_buffered_inputs", "beta", "loss_type", "reward_func_names", "reward_weights")
+ATTRIBUTES = (
+    *("_metrics", "_logs", "_buffered_inputs", "_pending_metrics", "_pending_extra_logs"),
+    *("beta", "loss_type", "importance_sampling_level", "num_generations", "num_generations_eval", "temperature"),
+    *(
+        "reward_funcs",
+        "reward_func_names",
+        "reward_weights",
+        "rollout_func",
+        "tools",
+        "environment_factories",
+        "use_vllm",
+    ),
+)
 
 # Keys of what `_generate_and_score_completions` returns.
 OUTPUT_KEYS = ("advantages", "completion_mask", "num_items_in_batch")

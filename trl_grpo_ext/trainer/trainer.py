@@ -2,18 +2,24 @@
 
 import math
 from collections import deque
-from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOTrainer
 
 from trl_grpo_ext.advantages.groups import is_degenerate
 from trl_grpo_ext.errors import ConfigError, DataError, StageError
 from trl_grpo_ext.rewards import Composition, RewardSpec, resolve_rewards
+from trl_grpo_ext.trainer.collection import Rollouts
 from trl_grpo_ext.trainer.config import GroupRelativeConfig
 from trl_grpo_ext.trainer.exclusion import loss_weights, mask_rows
+from trl_grpo_ext.trainer.history import load_state, save_state
+from trl_grpo_ext.trainer.kl import KLCoefficient, importance_weights
+from trl_grpo_ext.trainer.policy import loss_mask
+from trl_grpo_ext.trainer.scoring import Scored, Scorer
 from trl_grpo_ext.trainer.seams import check_attributes, check_methods, check_output
 
 
@@ -27,10 +33,11 @@ class GroupRelativeTrainer(GRPOTrainer):
     """
     [`~trl.GRPOTrainer`] with the advantage estimator and the rewards chosen by name.
 
-    Differs from its parent in four methods, each of which calls the parent's: rewards are combined by their
-    specifications (weight, gate, required, clip), advantages are those of the chosen estimator, and completions that
-    could not be judged leave the statistics, the gradient and the loss denominator. With `advantage="grpo"` and 0/1
-    rewards the run is the parent's run.
+    Differs from its parent in a few methods, each of which calls the parent's: rewards are combined by their
+    specifications (weight, gate, required, clip) and shaped, advantages are those of the chosen estimator, the KL
+    penalty is the chosen one, and completions that could not be judged, or that the estimator drops, leave the
+    statistics, the gradient and the loss denominator. With `advantage="grpo"` and 0/1 rewards the run is the
+    parent's run.
 
     Args:
         model (`str`, [`~transformers.PreTrainedModel`] or `peft.PeftModel`):
@@ -68,7 +75,8 @@ class GroupRelativeTrainer(GRPOTrainer):
     args: GroupRelativeConfig
     _logs: dict[str, Any]
     _buffered_inputs: list[dict[str, Any]]  # type: ignore[assignment]
-    _reward_matrix: torch.Tensor  # (N, K), gathered, of the batch being scored
+    _reward_matrix: torch.Tensor  # (N * G, K), gathered, of the batch being scored
+    _rollouts: Rollouts
 
     def __init__(
         self,
@@ -85,12 +93,13 @@ class GroupRelativeTrainer(GRPOTrainer):
         if not isinstance(args, GroupRelativeConfig):
             raise ConfigError(f"args is a {type(args).__name__}; expected a GroupRelativeConfig (same arguments)")
         functions, self.composition = resolve_rewards(reward_funcs)
-        self._estimator = args.bind_advantage()
         self._rows_removed = False
+        self.newest_passes: deque[tuple[torch.Tensor, torch.Tensor | None]] = deque(maxlen=2)
         self._unscored: deque[tuple[int, int]] = deque(maxlen=UNSCORED_BATCHES)
         super().__init__(model, functions or None, args, *trainer_args, **trainer_kwargs)
         check_attributes(self)
         self._settle_weights()
+        self._scorer = Scorer(self)
 
     def _settle_weights(self) -> None:
         """Give TRL and the composition the same weights: the specifications', or TRL's `reward_weights`."""
@@ -110,34 +119,45 @@ class GroupRelativeTrainer(GRPOTrainer):
 
     # Wraps the parent's method to keep the matrix of all processes, which the parent gathers here and nowhere else.
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
-        matrix = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)  # (N, K)
+        matrix = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)  # (N * G, K)
         for name, column in zip(self.reward_func_names, matrix.unbind(dim=1), strict=True):
-            self._metrics[self._mode][f"rewards/{name}/unscored_frac"].append(column.isnan().float().mean().item())
+            self.record_metric(f"rewards/{name}/unscored_frac", column.isnan().float().mean().item())
         if self.args.shuffle_rewards:
             matrix = matrix[self._permutation(matrix.size(0)).to(matrix.device)]
-        # The parent sums with `nansum`, in which a missing reward counts as 0: only a row without any is left out.
-        self._reward_matrix = matrix.masked_fill(self.composition.unscorable(matrix).unsqueeze(1), math.nan)
+        self._reward_matrix = self._without_unscorable(matrix)
+        self._rollouts = self._scorer.collector.record(inputs, prompts, completions, completion_ids_list)
         return self._reward_matrix
 
-    # Wraps the parent's method to replace the advantages, which it computes inline, and what it logs of them.
-    def _generate_and_score_completions(self, inputs):
-        output = super()._generate_and_score_completions(inputs)
-        check_output(output)
-        rewards = self._combined_rewards()  # (N,)
-        group_size = self.num_generations if self._mode == "train" else self.num_generations_eval
-        groups = rewards.view(-1, group_size)  # type: ignore[arg-type]
-        advantages = self._advantages(groups).to(output["advantages"])  # (N,)
-        self._rewrite_logs(rewards, advantages, is_degenerate(groups))
-        start = self.accelerator.process_index * len(inputs)
-        local = slice(start, start + len(inputs))
-        output["advantages"] = advantages[local]
-        self._remove_unscored(output, rewards.isnan(), local)
-        return output
+    def _without_unscorable(self, matrix: torch.Tensor) -> torch.Tensor:
+        # The parent sums with `nansum`, in which a missing reward counts as 0: only a row without any is left out.
+        return matrix.masked_fill(self.composition.unscorable(matrix).unsqueeze(1), math.nan)
 
-    def _combined_rewards(self) -> torch.Tensor:
-        rewards = self.composition.combine(self._reward_matrix)
+    def judge(self, inputs: list[dict], prompts: list, completions: list, completion_ids: list) -> torch.Tensor:
+        """
+        Judge completions that are not trained on.
+
+        Args:
+            inputs (`list[dict]`):
+                Dataset rows of this process, one for each completion.
+            prompts, completions, completion_ids (`list`):
+                What was asked and answered.
+
+        Returns:
+            `torch.Tensor`: combined rewards of the completions of all processes, NaN where not judged.
+        """
+        matrix = super()._calculate_rewards(inputs, prompts, completions, completion_ids)
+        return self.combine(self._without_unscorable(matrix))
+
+    def combine(self, matrix: torch.Tensor) -> torch.Tensor:
+        """
+        Combine the rewards of each completion, (N, K) -> (N,).
+
+        Raises:
+            [`~errors.DataError`]: if a reward is infinite.
+        """
+        rewards = self.composition.combine(matrix)
         if rewards.isinf().any():
-            infinite = self._reward_matrix.isinf().any(dim=0).tolist()
+            infinite = matrix.isinf().any(dim=0).tolist()
             names = [name for name, found in zip(self.reward_func_names, infinite, strict=True) if found]
             raise DataError(
                 f"{' and '.join(names)} returned an infinite reward, which would make every advantage of its group "
@@ -145,16 +165,17 @@ class GroupRelativeTrainer(GRPOTrainer):
             )
         return rewards
 
-    def _advantages(self, groups: torch.Tensor) -> torch.Tensor:
-        """Advantages of (number of groups, group size) rewards, flattened to (N,); 0 where there is no reward."""
-        advantages = self._estimator(groups.double()).masked_fill(groups.isnan(), 0.0)
-        if not advantages.isfinite().all():
-            group = int((~advantages.isfinite()).any(dim=1).nonzero()[0])
-            raise DataError(
-                f"advantage {self.args.advantage!r} gave {advantages[group].tolist()} for the rewards "
-                f"{groups[group].tolist()}; every advantage must be finite"
-            )
-        return advantages.view(-1)
+    # Wraps the parent's method to replace the advantages, which it computes inline, and what it logs of them.
+    def _generate_and_score_completions(self, inputs):
+        sampled = self._scorer.sample_first(inputs, self.group_size)
+        output = super()._generate_and_score_completions(inputs)
+        check_output(output)
+        scored = self._scorer.score(output, self._rollouts, self._reward_matrix, sampled)
+        output["advantages"] = scored.advantages
+        self.newest_passes.clear()
+        self._rewrite_logs(scored)
+        self._remove_rows(output, scored)
+        return output
 
     def recent_completions(self, count: int) -> list[dict[str, Any]]:
         """
@@ -180,26 +201,32 @@ class GroupRelativeTrainer(GRPOTrainer):
             for i in range(0, len(kept["prompt"]), stride)
         ]
 
-    def _rewrite_logs(self, rewards: torch.Tensor, advantages: torch.Tensor, degenerate: torch.Tensor) -> None:
+    def _rewrite_logs(self, scored: Scored) -> None:
         """Replace what the parent has just logged about its own sum and its own advantages."""
         metrics = self._metrics[self._mode]
-        scored = rewards[~rewards.isnan()]
-        metrics["reward"][-1] = scored.mean().item()
-        metrics["reward_std"][-1] = scored.std().item() if scored.numel() > 1 else math.nan
-        metrics["frac_reward_zero_std"][-1] = degenerate.float().mean().item()
+        judged = scored.rewards[~scored.rewards.isnan()]
+        metrics["reward"][-1] = judged.mean().item()
+        metrics["reward_std"][-1] = judged.std().item() if judged.numel() > 1 else math.nan
+        metrics["frac_reward_zero_std"][-1] = is_degenerate(scored.rewards).float().mean().item()
+        if scored.dropped is not None:
+            self.record_metric("frac_dropped", scored.dropped.float().mean().item())
         logged = self._logs["advantages"]
-        for _ in range(min(len(logged), advantages.numel())):
+        for _ in range(min(len(logged), scored.means.numel())):
             logged.pop()
-        logged.extend(advantages.tolist())
+        logged.extend(scored.means.tolist())
 
-    def _remove_unscored(self, output: dict[str, Any], unscored: torch.Tensor, local: slice) -> None:
-        """Take unscored rows out of the loss; stop the run when there are too many of them."""
+    def _remove_rows(self, output: dict[str, Any], scored: Scored) -> None:
+        """Take unscored and dropped rows out of the loss; stop the run when too many could not be judged."""
+        unscored = scored.rewards.isnan().flatten()  # (N * G,)
+        removed = unscored if scored.dropped is None else unscored | scored.dropped
         # Every process sees the same gathered rewards, so all of them enter the collective call below or none does.
-        self._rows_removed = bool(unscored.any())
+        self._rows_removed = bool(removed.any())
         if self._rows_removed:
-            tokens = mask_rows(output, ~unscored[local])
+            rows = output["completion_mask"].size(0)
+            start = self.accelerator.process_index * rows
+            tokens = mask_rows(output, ~removed[start : start + rows])
             output["num_items_in_batch"] = self.accelerator.gather(tokens).sum()
-        if self._mode == "train":
+        if self.is_training:
             self._unscored.append((int(unscored.sum()), unscored.numel()))
             self._check_unscored()
 
@@ -218,7 +245,7 @@ class GroupRelativeTrainer(GRPOTrainer):
         inputs = super()._prepare_inputs(generation_batch)
         if self._rows_removed:
             self._rows_removed = False
-            if self._mode == "train":
+            if self.is_training:
                 self._set_loss_weights(self._buffered_inputs, self.args.gradient_accumulation_steps)
             else:
                 self._set_loss_weights([inputs], 1)
@@ -231,31 +258,78 @@ class GroupRelativeTrainer(GRPOTrainer):
         for batch, weight in zip(micro_batches, weights, strict=True):
             batch["loss_weight"] = weight
 
-    # Wraps the parent's method to set the denominator of a micro-batch that belongs to a window with removed rows.
+    # Wraps the parent's method to keep what it returns: the loss needs the policy's log-probabilities, which the
+    # parent's loss does not return, and an estimator may need the entropies of a pass that the parent makes anyway.
+    def _get_per_token_logps_and_entropies(self, model, *args, **kwargs):
+        if self._scorer.collector.needs_entropies and model is self.model and not torch.is_grad_enabled():
+            kwargs["compute_entropy"] = True
+        result = super()._get_per_token_logps_and_entropies(model, *args, **kwargs)
+        self.newest_passes.append(result[:2])
+        return result
+
+    # Wraps the parent's method to choose the KL term, and to set the denominator of a micro-batch that belongs to a
+    # window with removed rows.
     def _compute_loss(self, model, inputs):
         weight = inputs.get("loss_weight", 1.0)
-        if weight == 1.0:
-            return super()._compute_loss(model, inputs)
-        with self._scaled_beta(weight):
-            return super()._compute_loss(model, {**inputs, "advantages": inputs["advantages"] * weight})
-
-    @contextmanager
-    def _scaled_beta(self, weight: float):
-        """
-        Scale the KL term as the advantages are scaled.
-
-        The policy term is linear in the advantages and the KL term in `beta`; scaling these two, and not the loss,
-        leaves alone the entropy bonus and the router loss, whose denominators are right already.
-        """
-        beta, self.beta = self.beta, self.beta * weight
+        beta = self.beta
+        # The policy term is linear in the advantages and the KL term in `beta`. Scaling these two, and not the loss,
+        # leaves alone the entropy bonus and the router loss, whose denominators are right already.
+        self.beta = self._loss_beta(inputs, beta * weight)
         try:
-            yield
+            return super()._compute_loss(model, {**inputs, "advantages": inputs["advantages"] * weight})
         finally:
             self.beta = beta
+            self.newest_passes.clear()
+
+    def _loss_beta(self, inputs: dict[str, Any], beta: float) -> float:
+        if self.args.kl_in == "reward":
+            return 0.0
+        if beta == 0.0 or self.args.kl_estimator == "k3":
+            return beta
+        return KLCoefficient(beta, lambda: self._loss_kl(inputs))
+
+    def _loss_kl(self, inputs: dict[str, Any]) -> torch.Tensor:
+        """The chosen KL estimator on a micro-batch, (B, T), with the graph of the policy's log-probabilities."""
+        logps = self.newest_passes[-1][0]
+        kl = self._scorer.kl(logps, inputs["ref_per_token_logps"])
+        if not self.args.use_bias_correction_kl:
+            return kl
+        old_logps, level = inputs.get("old_per_token_logps"), self.importance_sampling_level
+        return kl * importance_weights(logps, old_logps, loss_mask(inputs), level)
+
+    # Wraps the parent's method to save what the estimator remembers.
+    def _save_checkpoint(self, model, trial):
+        super()._save_checkpoint(model, trial)
+        if self._scorer.remembers:
+            state = self._scorer.state_dict()
+            folder = Path(self._get_output_dir(trial=trial)) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
+            if self.args.should_save:
+                save_state(folder, self.args.advantage, state)
+
+    # Wraps the parent's method, which runs whenever training resumes from a checkpoint.
+    def _load_optimizer_and_scheduler(self, checkpoint):
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is not None and self._scorer.remembers:
+            self._scorer.load_state_dict(load_state(Path(checkpoint), self.args.advantage))
+
+    def record_metric(self, name: str, value: float) -> None:
+        """Add a value to a metric, which TRL averages over the steps between two logs."""
+        self._metrics[self._mode][name].append(value)
+
+    @property
+    def group_size(self) -> int:
+        """Completions for each prompt, in training or in evaluation, whichever is going on."""
+        size = self.num_generations if self.is_training else self.num_generations_eval
+        return size  # type: ignore[return-value]
+
+    @property
+    def is_training(self) -> bool:
+        """Whether the batch at hand is one to train on, and not one of an evaluation."""
+        return self.model.training  # type: ignore[union-attr]
 
     @property
     def _mode(self) -> str:
-        return "train" if self.model.training else "eval"  # type: ignore[union-attr]
+        return "train" if self.is_training else "eval"
 
     def _permutation(self, n: int) -> torch.Tensor:
         """A random order of `n` rows, the same on every process."""
