@@ -5,11 +5,11 @@ python docs/tables.py --write    # put them between their markers in README.md
 """
 
 import inspect
-import re
 import sys
+from importlib import import_module
 from pathlib import Path
 
-from trl_grpo_ext.advantages import ADVANTAGES
+from trl_grpo_ext.advantages import FAMILIES
 from trl_grpo_ext.rewards import REWARDS
 
 
@@ -17,13 +17,13 @@ README = Path(__file__).parents[1] / "README.md"
 
 
 def advantage_table() -> str:
-    """One row for each advantage estimator: name, what it is, parameters, paper."""
-    rows = ["| name | what it is | parameters | paper |", "|---|---|---|---|"]
-    for name in ADVANTAGES.names():
-        function = ADVANTAGES.get(name)
-        paper = re.search(r"huggingface\.co/papers/([\d.]+\d)", function.__doc__)
-        link = f"[{paper[1]}](https://huggingface.co/papers/{paper[1]})" if paper else "–"
-        rows.append(f"| `{name}` | {_summary(function)} | {_keyword_parameters(function)} | {link} |")
+    """One row for each family of advantage estimators: what they are, and names with links to their pages."""
+    rows = ["| family | what it is | names |", "|---|---|---|"]
+    for family, names in FAMILIES.items():
+        page = f"docs/advantages/{family}.md"
+        links = ", ".join(f"[`{name}`]({page}#{name.replace('/', '')})" for name in names)
+        what = _summary(import_module(f"trl_grpo_ext.advantages.{family}"))
+        rows.append(f"| [{family}]({page}) | {what} | {links} |")
     return "\n".join(rows)
 
 

@@ -21,6 +21,7 @@ _COMMANDS = {
     "status": "show how far a run is",
     "report": "make the report page of a run again, or print its numbers",
     "list": "list recipes, rewards, advantages, tasks and accelerate configs",
+    "advantages": "compare what advantage estimators make of the same rewards",
     "sft": "supervised fine-tuning without a recipe",
     "grpo": "GRPO training without a recipe",
     "eval": "evaluate a model without a recipe",

@@ -1,15 +1,33 @@
 """`trl-grpo-ext list [WHAT]`."""
 
+import inspect
+import re
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from trl_grpo_ext.stages.commands.parser import Parser
 
 
+if TYPE_CHECKING:
+    from trl_grpo_ext.advantages.estimation import Estimator
+
+
 def main(command: str, argv: list[str]) -> int:
-    """Print the names that recipes can use, one on a line; return 0."""
+    """Print the names that recipes can use, one on a line, or what the advantages are; return 0."""
     parser = Parser(f"trl-grpo-ext {command}", description="List the names that a recipe can use.")
     parser.add_argument("what", nargs="?", choices=tuple(_LISTS), help="What to list; everything by default.")
+    parser.add_argument(
+        "--long",
+        action="store_true",
+        help="With advantages: the whole catalogue, reward shapers, selectors and KL estimators included, with level, "
+        "needs and one line for each.",
+    )
     arguments = parser.parse_args(argv)
+    if arguments.long:
+        if arguments.what != "advantages":
+            parser.error(f"--long is for `trl-grpo-ext {command} advantages`")
+        _show_catalogue()
+        return 0
     if arguments.what:
         print("\n".join(_LISTS[arguments.what]()))
         return 0
@@ -35,6 +53,57 @@ def _advantages() -> list[str]:
     from trl_grpo_ext.advantages import list_advantages
 
     return list_advantages()
+
+
+def summary(entry: Callable) -> str:
+    """The first paragraph of an entry's docstring as one line; empty if it has none."""
+    return " ".join((inspect.getdoc(entry) or "").split("\n\n")[0].split()).rstrip(".")
+
+
+def level(estimator: "Estimator") -> str:
+    """What gets a number of its own: `"completion"`, `"step"` or `"token"`."""
+    if estimator.layout == "step_rewards":
+        return "step"
+    if estimator.layout is None:  # of a KL estimator
+        return "token"
+    returned = (inspect.getdoc(estimator.function) or "").partition("\nReturns:")[2]
+    shape = re.search(r"\(N, G(, T)?\)", returned)
+    return "token" if shape and shape[1] else "completion"
+
+
+def needs(estimator: "Estimator") -> str:
+    """What an entry takes beside one reward for each completion; what it can do without is in brackets."""
+    several = {"components": ["several rewards"], "step_rewards": ["step rewards"]}.get(estimator.layout or "", [])
+    return ", ".join([*several, *estimator.inputs, *(f"[{name}]" for name in estimator.optional_inputs)])
+
+
+def _show_catalogue() -> None:
+    from importlib import import_module
+
+    from rich.console import Console
+    from rich.padding import Padding
+    from rich.text import Text
+
+    from trl_grpo_ext.advantages import ADVANTAGES, FAMILIES, bind_params
+
+    families = {name: family for family, names in FAMILIES.items() for name in names}
+    from_elsewhere = [name for name in ADVANTAGES.names() if name not in families]
+    width = 2 + max(map(len, ADVANTAGES.names()))
+    console = Console(highlight=False)
+    last = None
+    for name in [*families, *from_elsewhere]:
+        family = families.get(name, "from other packages")
+        if family != last:
+            module = import_module(f"trl_grpo_ext.advantages.{family}") if name in families else None
+            title = f"{family}: {(module.__doc__ or '').strip()}" if module else f"{family}:"
+            console.print(Text(f"\n{title}" if last else title, style="bold"))
+            last = family
+        estimator = bind_params(name)
+        line = f"{name:<{width}}per {level(estimator)}"
+        if needs(estimator):
+            line += f", needs {needs(estimator)}"
+        console.print(Padding(Text(line), (0, 0, 0, 2), expand=False))
+        console.print(Padding(Text(summary(estimator.function), style="dim"), (0, 0, 0, 6), expand=False))
 
 
 def _tasks() -> list[str]:
