@@ -18,7 +18,8 @@ from trl_grpo_ext.advantages import FAMILIES, bind_params
 from trl_grpo_ext.trainer.inputs import LEVELS
 
 
-PARAMS = {"passk_training": {"k": 4}, "max_at_k": {"k": 4}, "pkpo": {"k": 4}}
+# The slower of its two modes.
+PARAMS = {"entropic": {"adaptive": True}}
 
 
 def made_up(name: str, groups: int, size: int, generator: torch.Generator) -> tuple[torch.Tensor, dict]:

@@ -61,6 +61,21 @@ def test_a_divisor_that_makes_no_sense_is_refused(params):
 
 
 @pytest.mark.parametrize(
+    ("variant", "params", "message"),
+    [
+        ("grpo", {"eps": "1e-6"}, "write 1.0e-6"),
+        ("grpo", {"ddof": True}, "is a bool"),
+        ("qae", {"method": 1}, "is a int"),
+        ("best_minus_second", {"normalize": "yes"}, "is a str"),
+        ("best_minus_second", {"normalize": 1}, "is a int"),
+    ],
+)
+def test_a_parameter_of_another_kind_is_refused(variant, params, message):
+    with pytest.raises(ConfigError, match=message):
+        estimate(variant, [[1.0, 0.0, 0.0, 0.0]], params=params)
+
+
+@pytest.mark.parametrize(
     ("rewards", "message"),
     [
         ([[1.0], [1.0, 2.0]], "different sizes"),

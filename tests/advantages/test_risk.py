@@ -134,6 +134,12 @@ def test_adaptive_gives_the_best_all_weight_where_ties_keep_the_target_out_of_re
     )
 
 
+@pytest.mark.parametrize("gap", [1e-5, 1e-3, 0.1])
+def test_adaptive_goes_to_the_limit_if_two_of_four_share_the_best(gap):
+    rewards = [1.0, 1.0, 1.0 - gap, 0.0]
+    assert run("entropic", rewards, adaptive=True) == pytest.approx(run("entropic", rewards, beta=1e6), rel=1e-12)
+
+
 def test_adaptive_stops_at_beta_max():
     rewards = [1e-7, 0.0, 0.5e-7, 0.2e-7]
     expected = run("entropic", rewards, beta=1e6)
@@ -148,6 +154,7 @@ def test_adaptive_leaves_out_groups_too_small_for_the_target():
     got = estimate("entropic", [[1.0, 0.0, None, None], [1.0, 0.0, 0.2, None]], params={"adaptive": True})
     assert got[0] == [0.0] * 4
     assert divergence(weights_of(got[1][:3])) == pytest.approx(LN2)
+    assert run("entropic", [1.0, 0.0, None, None], adaptive=True, target_kl=LN2 * (1 - 1e-14)) == [0.0] * 4
 
 
 def test_opmd_by_hand_and_in_its_limits():

@@ -121,6 +121,13 @@ def test_a_mistake_is_named_with_its_place(workshop, path, value, message):
     assert str(file) in str(caught.value)
 
 
+def test_options_of_the_advantage_are_taken_as_yaml_yields_them(workshop):
+    file = edited(workshop, "stages.2.train.reward_shaping", ["shorterbetter", {"name": "kimi_length", "weight": 0.5}])
+    for option, value in (("advantage_kwargs", {"eps": 1e-6}), ("advantage_inputs", {"metric": "lengths"})):
+        file = edited(workshop, f"stages.2.train.{option}", value)
+    assert load_recipe(file).stages[2].train["reward_shaping"][1] == {"name": "kimi_length", "weight": 0.5}
+
+
 def test_a_base_to_build_needs_a_prepare_stage_first(workshop):
     workshop.content["stages"].insert(0, {"id": "early", "kind": "sft", "init_from": "base", "data": "data"})
     with pytest.raises(ConfigError, match=r"stages\[0\]\.data: stage 'data' comes later"):

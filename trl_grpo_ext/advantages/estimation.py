@@ -106,12 +106,13 @@ def bind_params(variant: str, params: dict[str, Any] | None = None) -> Estimator
     """
     function = ADVANTAGES.get(variant)
     parameters = inspect.signature(function).parameters
-    known = [p.name for p in parameters.values() if p.kind is inspect.Parameter.KEYWORD_ONLY]
-    for name in params or {}:
+    known = {p.name: p.default for p in parameters.values() if p.kind is inspect.Parameter.KEYWORD_ONLY}
+    for name, value in (params or {}).items():
         if name not in known:
-            nearest = nearest_names(name, known)
+            nearest = nearest_names(name, list(known))
             hint = f"did you mean {nearest[0]!r}?" if nearest else f"it takes: {', '.join(known) or 'none'}"
             raise ConfigError(f"advantage {variant!r} has no parameter {name!r}; {hint}")
+        _check_type(variant, name, value, known[name])
     _check_divisor(variant, params or {})
     inputs = [p for p in parameters.values() if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
     layout = inputs.pop(0).name if inputs and inputs[0].name in REWARD_LAYOUTS else None
@@ -184,6 +185,20 @@ def estimate(
         return to_lists(values)
     ragged = rewards if estimator.layout == "step_rewards" else next(filter(is_ragged, (extra or {}).values()), None)
     return to_lists(values, like=ragged)  # type: ignore[arg-type]
+
+
+def _check_type(variant: str, name: str, value: Any, default: Any) -> None:
+    """Refuse a value of another kind than the default: a flag, a number, or text."""
+    for kinds in (bool, (int, float), str):
+        if isinstance(default, kinds):
+            # A flag is a number to Python, and never what was meant.
+            if isinstance(value, kinds) and isinstance(value, bool) == isinstance(default, bool):
+                return
+            hint = "; YAML reads 1e-6 as text, write 1.0e-6" if isinstance(value, str) else ""
+            raise ConfigError(
+                f"advantage {variant!r}: {name}={value!r} is a {type(value).__name__}, and the default is "
+                f"{default!r}{hint}"
+            )
 
 
 def _check_divisor(variant: str, params: dict[str, Any]) -> None:

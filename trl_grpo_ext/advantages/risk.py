@@ -23,7 +23,7 @@ def rs_grpo(rewards: torch.Tensor, *, beta: float = 2.0) -> torch.Tensor:
 
         A = (exp(beta r) / mean(exp(beta r)) - 1) / beta
 
-    The gradient of the risk-sensitive objective log(E[exp(beta r)]) / beta.
+    Large groups approach the gradient of the risk-sensitive objective log(E[exp(beta r)]) / beta.
 
     Helps when a policy should keep looking for rare high rewards: with `beta` above 0 the best completions take most
     of the push. Below 0 it avoids low rewards instead of seeking high ones.
@@ -203,16 +203,13 @@ def _adapted_exponents(rewards: torch.Tensor, target_kl: float, beta_max: float)
     below_best = (rewards - best) / spread  # in [-1, 0], which makes the search independent of the scale
     # A weight of exp(-huge) is 0, and so are its products.
     x, log_count = below_best.nan_to_num(nan=-torch.finfo(rewards.dtype).max), group_count(rewards).log()
-    limit = beta_max * spread
-    out_of_reach = target_kl * (1 + 1e-12)
-    reached = _divergence(x, log_count, limit)[0] > out_of_reach
-    beta = torch.where(reached, _solve_beta(x, log_count, target_kl, limit), limit)
-    return (beta * below_best).masked_fill(log_count <= out_of_reach, 0.0)
+    beta = _solve_beta(x, log_count, target_kl, beta_max * spread)
+    return (beta * below_best).masked_fill(log_count <= target_kl * (1 + 1e-12), 0.0)
 
 
 def _solve_beta(x: torch.Tensor, log_count: torch.Tensor, target_kl: float, limit: torch.Tensor) -> torch.Tensor:
     """
-    The b up to `limit` at which the divergence is `target_kl`, (N, 1): bisection in log b, then Newton's method.
+    The b at which the divergence is `target_kl`, or else `limit`, (N, 1): bisection in log b, then Newton's method.
 
     The number of steps is fixed, so that nothing waits for the device. Six bisections narrow the bracket to less than
     a factor of 2; without them Newton's method gets stuck where nearly equal rewards make the divergence a staircase.
@@ -224,7 +221,9 @@ def _solve_beta(x: torch.Tensor, log_count: torch.Tensor, target_kl: float, limi
         value, slope = _divergence(x, log_count, beta)
         below = value < target_kl
         low, high = torch.where(below, beta, low), torch.where(below, high, beta)
-        beta = (low * high).sqrt() if step < 6 else (beta - (value - target_kl) / slope).clamp(low, high)
+        # Where all weight is on the best the slope is 0, or a residue of any sign.
+        newton_step = (target_kl - value) / slope.clamp(min=1e-300)
+        beta = (low * high).sqrt() if step < 6 else (beta + newton_step).clamp(low, high)
     return beta
 
 
