@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from trl_grpo_ext.advantages import FAMILIES, bind_params
-from trl_grpo_ext.trainer.inputs import LEVELS
+from trl_grpo_ext.advantages.inputs import INPUTS
 
 
 # The slower of its two modes.
@@ -26,13 +26,12 @@ def made_up(name: str, groups: int, size: int, generator: torch.Generator) -> tu
     """Binary rewards with a few unscorable completions, and inputs of the right shape."""
     rewards = (torch.rand(groups, size, generator=generator) < 0.5).double()
     rewards[torch.rand(groups, size, generator=generator) < 0.02] = torch.nan
-    shapes = {"G": (groups, size), "N": (groups,), "-": ()}
+    shapes = {"completion": (groups, size), "group_list": (groups, size), "group": (groups,), "batch": ()}
     estimator = bind_params(name, PARAMS.get(name))
     inputs = {
-        key: torch.rand(shapes[LEVELS[key]], generator=generator, dtype=torch.float64) + 0.5
+        key: torch.rand(shapes[INPUTS[key].level], generator=generator, dtype=torch.float64) + 0.5
         for key in estimator.inputs
     }
-    inputs |= {"ref_rewards": torch.rand(groups, size, generator=generator)} if "ref_rewards" in inputs else {}
     inputs |= {"strata": inputs["strata"].round()} if "strata" in inputs else {}
     if estimator.layout == "components":
         rewards = torch.stack([rewards, 1 - rewards, rewards * 0.5], dim=2)
@@ -53,13 +52,7 @@ def milliseconds(name: str, groups: int, size: int, repeats: int = 50) -> float:
 
 def sequence_level() -> list[str]:
     """Entries that give one number for each completion."""
-    names = [name for names in FAMILIES.values() for name in names]
-    return [
-        name
-        for name in names
-        if bind_params(name).layout in ("rewards", "components")
-        and not any(LEVELS[key] == "T" for key in bind_params(name).inputs)
-    ]
+    return [name for names in FAMILIES.values() for name in names if bind_params(name).level == "completion"]
 
 
 def main() -> None:

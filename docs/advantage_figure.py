@@ -20,7 +20,6 @@ from PIL.PngImagePlugin import PngInfo
 
 from trl_grpo_ext.advantages import FAMILIES, bind_params
 from trl_grpo_ext.advantages.estimation import Estimator
-from trl_grpo_ext.cli.listing import level
 
 
 PICTURE = Path(__file__).parent / "advantages" / "pass_rate.png"
@@ -52,7 +51,7 @@ Curves = dict[str, tuple[list[float], list[float]]]
 def drawn_entries() -> list[str]:
     """The estimators that give one number for each completion, family by family."""
     names = [name for names in FAMILIES.values() for name in names if "/" not in name]
-    return [name for name in names if level(bind_params(name)) == "completion"]
+    return [name for name in names if bind_params(name).level == "completion"]
 
 
 def curves() -> Curves:

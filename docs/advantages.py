@@ -14,8 +14,8 @@ from pathlib import Path
 
 from trl_grpo_ext.advantages import FAMILIES, bind_params
 from trl_grpo_ext.advantages.estimation import Estimator
-from trl_grpo_ext.cli.listing import level, needs, summary
-from trl_grpo_ext.trainer import inputs
+from trl_grpo_ext.advantages.inputs import INPUTS
+from trl_grpo_ext.cli.listing import needs, summary
 
 
 FOLDER = Path(__file__).parent / "advantages"
@@ -203,7 +203,7 @@ def _entry(estimator: Estimator) -> str:
     parts = take_apart(estimator.function)
     facts = {
         "Kind": next((kind for prefix, kind in KINDS.items() if estimator.name.startswith(prefix)), ""),
-        "Level": f"one number for each {level(estimator)}",
+        "Level": f"one number for each {estimator.level}",
         "Returns": parts.returns,
         "Raises": parts.raises,
         "Paper": f"[{parts.paper.rpartition('/')[2]}]({parts.paper})" if parts.paper else "",
@@ -239,11 +239,12 @@ def _origin(name: str) -> str:
         return "the rewards"
     if name == "ref_logp":
         return "the trainer, with `beta` above 0"
-    if name in inputs.SUPPLIED:
-        return "; ".join(["the trainer", *inputs.SUPPLIED[name][1].split("; ")[1:]])
-    if name in inputs.STEP_TABLES or name in inputs.FROM_STEPS:
+    item = INPUTS[name]
+    if item.origin == "step_reward":
         return "a step reward"
-    return "you: `advantage_inputs`, or a column of the dataset"
+    if item.origin == "user":
+        return "you: `advantage_inputs`, or a column of the dataset"
+    return "; ".join(["the trainer", *item.meaning.split("; ")[1:]]) + (f" ({item.cost})" if item.cost else "")
 
 
 def _parameter_table(estimator: Estimator, parts: Parts) -> str:
@@ -280,7 +281,7 @@ def entry_table() -> str:
             line = _cell(_prose(summary(estimator.function)))
             cells = (
                 link(name),
-                level(estimator),
+                estimator.level,
                 needs(estimator) or "–",
                 f"[{family}]({family}.md)",
                 line,
@@ -348,14 +349,16 @@ to a note. None of them was found to have the other {len(everything) - len(found
 
 
 INPUTS_BEGIN, INPUTS_END = "<!-- supplied inputs: made by docs/advantages.py -->", "<!-- end of supplied inputs -->"
-LEVELS = {"G": "completion", "T": "token", "N": "group", "-": "batch"}
 
 
 def with_inputs(text: str) -> str:
     """Return the text of your-own.md with the table of inputs of today between its markers."""
     head, _, rest = text.partition(INPUTS_BEGIN)
-    rows = ["| input | a number for each | what it is |", "|---|---|---|"]
-    rows += [f"| `{name}` | {LEVELS[level]} | {_cell(what)} |" for name, (level, what) in inputs.SUPPLIED.items()]
+    rows = ["| input | level | what it is | who supplies it | what that costs |", "|---|---|---|---|---|"]
+    rows += [
+        f"| `{name}` | {item.level} | {_cell(item.meaning)} | {item.origin} | {item.cost or '–'} |"
+        for name, item in INPUTS.items()
+    ]
     table = "\n".join(rows)
     return f"{head}{INPUTS_BEGIN}\n{table}\n{INPUTS_END}{rest.partition(INPUTS_END)[2]}"
 

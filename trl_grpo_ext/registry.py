@@ -27,7 +27,7 @@ def import_path(path: str) -> Any:
     module_name, _, attribute = path.partition(":") if ":" in path else path.rpartition(".")
     try:
         return getattr(importlib.import_module(module_name), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise ConfigError(f"cannot import {path!r} ({error}); expected a path like 'package.module.name'") from error
 
 

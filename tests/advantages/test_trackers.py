@@ -126,14 +126,6 @@ def test_success_tracker_folds_the_groups_of_a_prompt_into_one_visit():
         assert tracker.inputs(["a"])[name].item() == pytest.approx(value.item())
 
 
-def test_success_tracker_warm_up():
-    tracker = SuccessTracker(rho_min=0.75)
-    tracker.warm_up(["a"], [3.0], [4])
-    inputs = tracker.inputs(["a"])
-    assert inputs["alpha"].item() == pytest.approx(4 * 3.5 / 5)
-    assert inputs["beta"].item() == pytest.approx(4 * 1.5 / 5)
-
-
 def test_success_tracker_remembers_at_most_25_visits():
     tracker = SuccessTracker()
     for _ in range(500):

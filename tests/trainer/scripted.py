@@ -12,7 +12,6 @@ from datasets import Dataset
 from tests.trainer.runs import arguments
 from trl_grpo_ext import GroupRelativeConfig, GroupRelativeTrainer, list_advantages
 from trl_grpo_ext.rewards import StepReward, Steps
-from trl_grpo_ext.trainer.scoring import Scorer
 
 
 GROUP = 6
@@ -127,7 +126,7 @@ def advantages(trainer: ScriptedTrainer, settings: dict, rows: list[dict]) -> li
         setattr(trainer.args, option, value)
     size = ODD_GROUP if settings.get("advantage") == "mc_grpo" else GROUP
     trainer.num_generations = trainer.num_generations_eval = size
-    trainer._scorer = Scorer(trainer)
+    trainer._set_up_advantages()
     groups = 2 if size == ODD_GROUP else PROMPTS
     found = []
     for mode, first in (("train", 0), ("train", 2), ("eval", 1)):

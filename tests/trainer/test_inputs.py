@@ -7,31 +7,42 @@ import torch
 from datasets import Dataset
 from trl import GRPOTrainer
 
+from tests.trainer import scripted
 from tests.trainer.runs import arguments, parity_reward
 from tests.trainer.scripted import number_reward, short_reward, step_reward
 from trl_grpo_ext import GroupRelativeConfig, GroupRelativeTrainer
-from trl_grpo_ext.advantages import bind_params, list_advantages
-from trl_grpo_ext.errors import ConfigError
-from trl_grpo_ext.trainer.inputs import LEVELS, find_sources
+from trl_grpo_ext.advantages import ADVANTAGES, bind_params, list_advantages
+from trl_grpo_ext.advantages.inputs import INPUTS
+from trl_grpo_ext.errors import ConfigError, DataError
+from trl_grpo_ext.trainer.inputs import SUPPLIED, find_sources
+from trl_grpo_ext.trainer.policy import PolicyPasses
 
 
 def test_every_input_of_a_built_in_estimator_has_a_level():
     for name in list_advantages():
         estimator = bind_params(name)
-        assert {*estimator.inputs, *estimator.optional_inputs} <= LEVELS.keys(), name
+        assert {*estimator.inputs, *estimator.optional_inputs} <= INPUTS.keys(), name
 
 
-def test_override_comes_before_column_and_column_before_the_trainers_own():
+def test_override_comes_first_and_a_column_only_where_the_trainer_cannot_know_better():
     estimator = bind_params("opo")
     assert find_sources(estimator, {}, [], False)["lengths"].kind == "supplied"
-    assert find_sources(estimator, {}, ["lengths"], False)["lengths"].kind == "column"
+    assert find_sources(estimator, {}, ["lengths"], False)["lengths"].kind == "supplied"
+    assert find_sources(bind_params("pvpo"), {}, ["ref_rewards"], False)["ref_rewards"].kind == "column"
+    assert find_sources(bind_params("canon"), {}, ["metric"], False)["metric"].kind == "column"
     override = {"lengths": "tests.trainer.scripted.strata"}
     assert find_sources(estimator, override, ["lengths"], False)["lengths"].kind == "function"
 
 
-def test_optional_input_without_a_source_is_left_out():
-    assert find_sources(bind_params("mapo"), {}, [], False) == {}
-    assert find_sources(bind_params("mapo"), {}, ["correct"], False)["correct"].kind == "column"
+def test_optional_input_is_taken_only_when_it_is_asked_for():
+    assert find_sources(bind_params("mapo"), {}, ["correct"], False) == {}
+    override = {"correct": "tests.trainer.scripted.strata"}
+    assert find_sources(bind_params("mapo"), override, [], False)["correct"].kind == "function"
+
+
+def test_a_stream_that_does_not_tell_its_columns_is_trusted():
+    assert find_sources(bind_params("canon"), {}, None, False)["metric"].kind == "column"
+    assert find_sources(bind_params("opo"), {}, None, False)["lengths"].kind == "supplied"
 
 
 @pytest.mark.parametrize(
@@ -41,6 +52,7 @@ def test_optional_input_without_a_source_is_left_out():
         ("gigpo", {}, "needs 'anchors'.*step reward"),
         ("grpo", {"lengths": "lengths"}, "takes no input 'lengths'"),
         ("canon", {"metric": "seq_entropie"}, "did you mean 'seq_entropy'"),
+        ("canon", {"metric": "entropies"}, "one value for each token, and 'metric' needs one for each completion"),
         ("canon", {"metric": "tests.nowhere.metric"}, "cannot import"),
         ("canon", {"metric": "tests.trainer.scripted.GROUP"}, "is a int, not a function"),
     ],
@@ -73,6 +85,10 @@ def build(tiny_model, rows, tmp_path, rewards=parity_reward, **overrides):
         (parity_reward, {"advantage": "mc_grpo"}, "num_generations=4 must be odd, such as 5"),
         (parity_reward, {"advantage": "pkpo", "advantage_kwargs": {"k": 9}}, "9"),
         (parity_reward, {"advantage": "hicra"}, "planning_mask"),
+        (parity_reward, {"advantage": "pods", "advantage_kwargs": {"m": 1}}, "nothing would be learned"),
+        (parity_reward, {"advantage": "passk_training", "advantage_kwargs": {"k": 4}}, "nothing would be learned"),
+        ({"name": "tests.trainer.scripted.step_reward", "weight": 2.0}, {"advantage": "process_grpo"}, "weight=2.0"),
+        ({"name": "tests.trainer.scripted.step_reward", "clip": [0, 1]}, {"advantage": "process_grpo"}, "clip=.0"),
     ],
 )
 def test_what_cannot_work_is_refused_when_the_trainer_is_built(
@@ -95,6 +111,19 @@ def test_what_cannot_work_is_refused_when_the_trainer_is_built(
         ({"reward_shaping": ["dapo_overlonge"]}, "did you mean 'shape/dapo_overlong'"),
         ({"reward_shaping": [{"name": "shorterbetter", "gamma": 1}]}, "no parameter 'gamma'"),
         ({"reward_shaping": [{"alpha": 1}]}, "has no name"),
+        ({"reward_shaping": "shorterbetter"}, "is not a list"),
+        ({"reward_shaping": [{"name": "kimi_length", "weight": float("nan")}]}, "not a finite number"),
+        ({"advantage": 3}, "not a name"),
+        ({"advantage": "math.pi"}, "not a function"),
+        ({"advantage": "os.path.join"}, "is no advantage estimator"),
+        ({"advantage": ".."}, "cannot import"),
+        ({"advantage_kwargs": [1]}, "not a mapping"),
+        ({"advantage_kwargs": {"eps": float("nan")}}, "not a finite number"),
+        ({"advantage_kwargs": {1: 2}}, "no parameter 1"),
+        ({"advantage_inputs": {"metric": 3}}, "neither a name nor an import path"),
+        ({"max_unscored_frac": "x"}, "no number"),
+        ({"shuffle_rewards": "yes"}, "neither true nor false"),
+        ({"kl_in": "reward", "beta": 0.1, "mask_truncated_completions": True}, "mask_truncated_completions"),
         ({"reward_shaping": ["{alpha: 1"]}, "is not JSON"),
         ({"advantage_inputs": "metric"}, "not a mapping"),
         ({"advantage": "entropy_adv", "loss_type": "vespo"}, "loss_type='vespo' needs one advantage"),
@@ -112,6 +141,7 @@ def test_policy_inputs_are_those_of_the_model(tiny_model, arithmetic_rows, tmp_p
     trainer = build(tiny_model, arithmetic_rows, tmp_path, advantage="otb")
     trainer._scorer.collector.sources |= find_sources(bind_params("entropy_adv"), {}, [], False)
     trainer._scorer.collector.sources |= find_sources(bind_params("unlikeliness"), {}, [], False)
+    trainer.passes = PolicyPasses(trainer, entropies=True, squares=True)
     inputs = {}
     collect = trainer._scorer.collector.collect
 
@@ -160,6 +190,31 @@ def test_entropies_come_from_the_pass_that_is_made_anyway(tiny_model, arithmetic
 
 
 @pytest.mark.tiny
+@pytest.mark.parametrize("name", SUPPLIED)
+def test_every_supplied_input_reaches_an_estimator_under_any_name(tiny_model, arithmetic_rows, tmp_path, name):
+    def mine(rewards, wanted):
+        seen.append(wanted)
+        return rewards - rewards.nanmean(dim=1, keepdim=True)
+
+    seen: list[torch.Tensor] = []
+    ADVANTAGES._objects[f"takes_{name}"] = mine
+    try:
+        options = {"advantage": f"takes_{name}", "advantage_inputs": {"wanted": name}}
+        trainer = build(tiny_model, arithmetic_rows[:4], tmp_path, **options)
+        output = trainer._generate_and_score_completions([arithmetic_rows[i // 4] for i in range(8)])
+    finally:
+        del ADVANTAGES._objects[f"takes_{name}"]
+    shapes = {
+        "completion": (2, 4),
+        "token": (2, 4, output["completion_ids"].size(1)),
+        "group": (2,),
+        "group_list": (2, 4),
+        "batch": (1,) if name == "weights" else (),
+    }
+    assert tuple(seen[-1].shape) == shapes[INPUTS[name].level]
+
+
+@pytest.mark.tiny
 def test_a_completion_without_an_input_leaves_the_group(tiny_model, arithmetic_rows, tmp_path):
     rows = [{**row, "metric": None if i == 0 else float(i)} for i, row in enumerate(arithmetic_rows)]
     trainer = build(tiny_model, rows, tmp_path, [number_reward, short_reward], advantage="canon")
@@ -167,3 +222,68 @@ def test_a_completion_without_an_input_leaves_the_group(tiny_model, arithmetic_r
     assert output["advantages"][:4].tolist() == [0.0] * 4
     assert output["tool_mask"][:4].sum() == 0, "rows that cannot be compared leave the loss"
     assert output["tool_mask"][4:].any()
+
+
+@pytest.mark.tiny
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (lambda ids: [[1.0] * (len(one) - 1) for one in ids], r"for a completion of \d+ tokens"),
+        (lambda ids: [1.0 for _ in ids], r"for a completion of \d+ tokens"),
+        (lambda ids: None, "returned a NoneType"),
+        (lambda ids: [[1.0] * len(one) for one in ids[1:]], "returned 7 values for 8 completions"),
+        (lambda ids: [["a"] * len(one) for one in ids], "expected a number, found 'a'"),
+    ],
+    ids=["short", "flat", "none", "few", "text"],
+)
+def test_values_that_do_not_fit_are_named(tiny_model, arithmetic_rows, tmp_path, monkeypatch, values, message):
+    monkeypatch.setattr(scripted, "planning_mask", lambda completion_ids, **kwargs: values(completion_ids))
+    inputs = {"planning_mask": "tests.trainer.scripted.planning_mask"}
+    trainer = build(tiny_model, arithmetic_rows, tmp_path, advantage="hicra", advantage_inputs=inputs)
+    with pytest.raises(DataError, match=message):
+        trainer._generate_and_score_completions([arithmetic_rows[i // 4] for i in range(8)])
+
+
+@pytest.mark.tiny
+def test_arrays_do_and_a_missing_row_leaves_the_loss(tiny_model, arithmetic_rows, tmp_path, monkeypatch):
+    def mask(completion_ids, **kwargs):
+        return [None if i == 2 else torch.ones(len(ids)) for i, ids in enumerate(completion_ids)]
+
+    monkeypatch.setattr(scripted, "planning_mask", mask)
+    inputs = {"planning_mask": "tests.trainer.scripted.planning_mask"}
+    trainer = build(tiny_model, arithmetic_rows, tmp_path, advantage="hicra", advantage_inputs=inputs)
+    output = trainer._generate_and_score_completions([arithmetic_rows[i // 4] for i in range(8)])
+    assert output["row_kept"].tolist() == [i != 2 for i in range(8)]
+    assert trainer._metrics["eval"]["frac_lacking_input"] == [pytest.approx(1 / 8)]
+
+
+@pytest.mark.tiny
+@pytest.mark.parametrize("advantage", ["unlikeliness", "edge_eda", "opo", "entropy_adv"])
+def test_truncated_completions_stay_part_of_their_group(tiny_model, arithmetic_rows, tmp_path, advantage):
+    """Masked for the loss, they are compared as if they were not."""
+    found = {}
+    for masked in (False, True):
+        options = {"advantage": advantage, "mask_truncated_completions": masked, "max_completion_length": 6}
+        trainer = build(tiny_model, arithmetic_rows, tmp_path, number_reward, **options)
+        generate = trainer._generate
+
+        def with_an_end(prompts, generate=generate, trainer=trainer):
+            output = list(generate(prompts))
+            output[1][0] = [*output[1][0][:3], trainer.processing_class.eos_token_id]  # the others are cut off
+            return tuple(output)
+
+        trainer._generate = with_an_end
+        torch.manual_seed(1)
+        found[masked] = trainer._generate_and_score_completions([arithmetic_rows[i // 4] for i in range(8)])
+    assert found[True]["completion_mask"][0].sum() == 4
+    assert (found[True]["completion_mask"].sum(dim=1) == 0).sum() >= 4
+    torch.testing.assert_close(found[True]["advantages"], found[False]["advantages"], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.tiny
+def test_an_advantage_too_large_for_the_loss_is_named(tiny_model, arithmetic_rows, tmp_path):
+    options = {"advantage": "dr_grpo", "reward_shaping": [{"name": "kimi_length", "weight": 1e300}]}
+    trainer = build(tiny_model, arithmetic_rows, tmp_path, number_reward, **options)
+    trainer._scorer.shapers[0] = lambda rewards, lengths: rewards * 1e300
+    with pytest.raises(DataError, match=r"gave .* it must be a finite torch\.float32"):
+        trainer._generate_and_score_completions([arithmetic_rows[i // 4] for i in range(8)])

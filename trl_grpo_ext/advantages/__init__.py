@@ -1,4 +1,4 @@
-"""Group-relative advantages by name: pure tensor functions, each exact to its paper."""
+"""Group-relative advantages by name: pure tensor functions, each with its formula and where that was read."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -67,10 +67,10 @@ def register_advantage(name: str) -> Callable:
     - `step_rewards`: (N, G, S), padded with NaN.
 
     Further positional parameters are inputs that the trainer supplies by name (`lengths`, `entropies`, `seq_logp`, …;
-    see [`~trainer.inputs.InputSource`]); one with a default is optional. Keyword-only parameters are options, set with
-    `advantage_kwargs`. Every tensor is float64. The estimator returns advantages of shape (N, G), (N, G, T) if it
-    takes a per-token input, or (N, G, S) for step rewards; to drop completions from the loss it returns
-    `(advantages, kept)` with a boolean (N, G) tensor. Unscorable completions get 0 whatever it returns for them.
+    all of them: [`~advantages.inputs.INPUTS`]); one with a default is optional. Keyword-only parameters are options,
+    set with `advantage_kwargs`. Every tensor is float64. The estimator returns advantages of shape (N, G), of shape
+    (N, G, T) if it takes a per-token input, or (N, G, S) for step rewards. To drop completions from the loss it
+    returns `(advantages, kept)` with a boolean (N, G) tensor. Unscorable completions get 0 whatever it returns for them.
 
     Raises:
         [`~errors.ConfigError`]: if the name is taken or is not lower_snake_case.

@@ -1,6 +1,7 @@
 """Run an entry of the catalogue by name, outside of a trainer or in one."""
 
 import inspect
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -8,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from trl_grpo_ext.advantages import ADVANTAGES
+from trl_grpo_ext.advantages.inputs import level_of
 from trl_grpo_ext.advantages.tables import is_ragged, to_lists, to_table
 from trl_grpo_ext.errors import ConfigError, DataError
 from trl_grpo_ext.registry import nearest_names
@@ -62,8 +64,17 @@ class Estimator:
     params: dict[str, Any]
 
     def option(self, name: str) -> Any:
-        """Value of a parameter: what was set, or else its default."""
-        return self.params.get(name, inspect.signature(self.function).parameters[name].default)
+        """Value of a parameter: what was set, or else its default; `None` for one that the entry does not have."""
+        known = inspect.signature(self.function).parameters
+        return self.params.get(name, known[name].default if name in known else None)
+
+    @property
+    def level(self) -> str:
+        """What gets a number of its own: `"completion"`, `"token"` or `"step"`."""
+        if self.layout == "step_rewards":
+            return "step"
+        needed = (*self.inputs, *self.optional_inputs)
+        return "token" if self.layout is None or any(level_of(name) == "token" for name in needed) else "completion"
 
     def __call__(self, rewards: torch.Tensor, **inputs: torch.Tensor) -> Estimate:
         """
@@ -78,17 +89,50 @@ class Estimator:
         Returns:
             [`Estimate`]: exactly 0 at unscorable completions and at padding (shaped rewards stay NaN).
         """
-        table = rewards.double()
         known = {name: value.double() for name, value in inputs.items()}
+        table = rewards.double()
+        if self.layout is not None:
+            lacking = self.lacking_input(table, known)
+            table = table.masked_fill(lacking if table.dim() == 2 else lacking.unsqueeze(2), torch.nan)
         result = self.function(*(() if self.layout is None else (table,)), **known, **self.params)
         values, kept = result if isinstance(result, tuple) else (result, None)
+        self._check_shape(values, table, known)
         if self.name.startswith("shape/"):
             return Estimate(values, kept)
         unscorable = table.isnan() if table.dim() == 2 else table.isnan().all(dim=2)
         if values.dim() == 3:
-            padding = table if self.layout == "step_rewards" else next(v for v in known.values() if v.dim() == 3)
+            padding = table if self.layout == "step_rewards" else _per_token(known)[0]
             unscorable = unscorable.unsqueeze(2) | padding.isnan()
         return Estimate(values.to(table.dtype).masked_fill(unscorable, 0.0), kept)
+
+    def lacking_input(self, rewards: torch.Tensor, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        """
+        Which completions cannot be compared because an input that the entry needs is missing (NaN) for them, or for
+        their group: boolean of shape (N, G).
+        """
+        lacking = torch.zeros(rewards.shape[:2], dtype=torch.bool, device=rewards.device)
+        for name in self.inputs:
+            level, value = level_of(name), inputs[name]
+            if level == "completion" or (level is None and value.shape == rewards.shape[:2]):
+                lacking = lacking | value.isnan()
+            elif level in ("token", "step"):
+                lacking = lacking | (value.isnan().all(dim=2) if value.size(2) else False)
+            elif level in ("group", "group_list"):
+                lacking = lacking | value.view(value.size(0), -1).isnan().all(dim=1, keepdim=True)
+        return lacking
+
+    def _check_shape(self, values: torch.Tensor, table: torch.Tensor, inputs: dict[str, torch.Tensor]) -> None:
+        allowed = [tuple(table.shape[:2])] if self.layout in ("rewards", "components") else []
+        allowed += [tuple(table.shape)] if self.layout == "step_rewards" else []
+        allowed += [tuple(value.shape) for value in _per_token(inputs)]
+        if tuple(values.shape) not in allowed:
+            raise DataError(
+                f"{self.name!r} returned shape {tuple(values.shape)}; expected {' or '.join(map(str, allowed))}"
+            )
+
+
+def _per_token(inputs: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+    return [value for value in inputs.values() if value.dim() == 3]
 
 
 def bind_params(variant: str, params: dict[str, Any] | None = None) -> Estimator:
@@ -105,17 +149,24 @@ def bind_params(variant: str, params: dict[str, Any] | None = None) -> Estimator
         [`~errors.ConfigError`]: if the entry or one of the parameters is unknown.
     """
     function = ADVANTAGES.get(variant)
+    if not callable(function):
+        raise ConfigError(f"advantage {variant!r} is a {type(function).__name__}, not a function")
     parameters = inspect.signature(function).parameters
     known = {p.name: p.default for p in parameters.values() if p.kind is inspect.Parameter.KEYWORD_ONLY}
     for name, value in (params or {}).items():
-        if name not in known:
-            nearest = nearest_names(name, list(known))
+        if not isinstance(name, str) or name not in known:
+            nearest = nearest_names(str(name), list(known))
             hint = f"did you mean {nearest[0]!r}?" if nearest else f"it takes: {', '.join(known) or 'none'}"
             raise ConfigError(f"advantage {variant!r} has no parameter {name!r}; {hint}")
         _check_type(variant, name, value, known[name])
     _check_divisor(variant, params or {})
     inputs = [p for p in parameters.values() if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
     layout = inputs.pop(0).name if inputs and inputs[0].name in REWARD_LAYOUTS else None
+    if layout is None and not variant.startswith("kl/"):
+        raise ConfigError(
+            f"{variant!r} is no advantage estimator: its first parameter must be called one of "
+            f"{', '.join(REWARD_LAYOUTS)}"
+        )
     return Estimator(
         name=variant,
         function=function,
@@ -173,6 +224,8 @@ def estimate(
     as_tensor = isinstance(rewards, torch.Tensor)
     table = rewards if isinstance(rewards, torch.Tensor) else to_table(rewards, "rewards", dims, text=False)
     _check_rewards(table, dims)
+    if 0 in table.shape[:2]:
+        return rewards
     inputs = {
         name: (value if isinstance(value, torch.Tensor) else to_table(value, name)).to(table.device)
         for name, value in (extra or {}).items()
@@ -193,12 +246,14 @@ def _check_type(variant: str, name: str, value: Any, default: Any) -> None:
         if isinstance(default, kinds):
             # A flag is a number to Python, and never what was meant.
             if isinstance(value, kinds) and isinstance(value, bool) == isinstance(default, bool):
-                return
+                break
             hint = "; YAML reads 1e-6 as text, write 1.0e-6" if isinstance(value, str) else ""
             raise ConfigError(
                 f"advantage {variant!r}: {name}={value!r} is a {type(value).__name__}, and the default is "
                 f"{default!r}{hint}"
             )
+    if isinstance(value, (int, float)) and not abs(value) <= sys.float_info.max:
+        raise ConfigError(f"advantage {variant!r}: {name}={value!r:.40} is not a finite number")
 
 
 def _check_divisor(variant: str, params: dict[str, Any]) -> None:
@@ -229,7 +284,8 @@ def _check_inputs(estimator: Estimator, inputs: dict[str, torch.Tensor], table: 
     for name, value in inputs.items():
         if value.isinf().any():
             raise DataError(f"{name} holds an infinite value")
-        per_completion = value.dim() == 3 or (value.dim() == 2 and name != "ref_rewards")
+        level = level_of(name)
+        per_completion = value.dim() == 3 or (value.dim() == 2 and level != "group_list")
         leading = table.shape[:2] if per_completion else table.shape[:1]
-        if value.dim() and name != "weights" and value.shape[: len(leading)] != leading:
+        if value.dim() and level != "batch" and value.shape[: len(leading)] != leading:
             raise DataError(f"{name} has shape {tuple(value.shape)}; expected it to start with {tuple(leading)}")

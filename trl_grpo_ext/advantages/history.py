@@ -142,7 +142,7 @@ def ha_dw(
 
     Paper: https://huggingface.co/papers/2601.08521
 
-    Source: a reader's transcription of the paper's equations 13 to 16; the paper's own text was not read.
+    Source: a secondary transcription of the paper's equations 13 to 16; the paper's own text was not read.
 
     Args:
         rewards (`torch.Tensor` of shape `(N, G)`):

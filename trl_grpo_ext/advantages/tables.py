@@ -26,10 +26,10 @@ def to_table(nested: Any, name: str, dims: int | None = None, text: bool = True)
     Raises:
         [`~errors.DataError`]: if groups have different sizes, or a value is not one of these.
     """
+    nested = _as_lists(nested)
     depth = _depth(nested)
-    if dims is None:
-        dims = depth
-    elif depth > dims or (dims > 1 and not all(isinstance(group, (list, tuple)) for group in nested)):
+    dims = depth if dims is None else dims
+    if depth > dims or (dims > 1 and not all(isinstance(group, (list, tuple)) for group in nested)):
         raise DataError(f"{name}: lists are nested {depth} deep; expected {dims}, groups of completions first")
     codes: dict[str, float] | None = {} if text else None
     if dims == 0:
@@ -42,6 +42,10 @@ def to_table(nested: Any, name: str, dims: int | None = None, text: bool = True)
     if dims == 2:
         rows = [[_number(value, name, codes) for value in group] for group in nested]
         return torch.tensor(rows, dtype=torch.float64).view(len(nested), -1)
+    for group in nested:
+        for inner in group:
+            if inner is not None and not isinstance(inner, (list, tuple)):
+                raise DataError(f"{name}: expected a list of values for each completion, found {inner!r}")
     width = max((len(inner or ()) for group in nested for inner in group), default=0)
     table = torch.full((len(nested), sizes.pop() if sizes else 0, width), math.nan, dtype=torch.float64)
     for i, group in enumerate(nested):
@@ -67,6 +71,13 @@ def to_lists(table: torch.Tensor, like: list | None = None) -> list:
 def is_ragged(value: Any) -> bool:
     """Whether a value holds three levels of lists: groups, completions, tokens."""
     return not isinstance(value, torch.Tensor) and _depth(value) == 3
+
+
+def _as_lists(nested: Any) -> Any:
+    """Arrays and tensors inside of lists become lists."""
+    if isinstance(nested, (list, tuple)):
+        return [_as_lists(inner) for inner in nested]
+    return nested.tolist() if hasattr(nested, "tolist") else nested
 
 
 def _depth(nested: Any) -> int:

@@ -199,7 +199,7 @@ def gtpo(
 
     Paper: https://huggingface.co/papers/2508.04349
 
-    Source: the paper's equations 3, 5 and 6 as transcribed by two readers; divisor and eps are not confirmed.
+    Source: two secondary transcriptions of the paper's equations 3, 5 and 6; divisor and eps are not confirmed.
 
     Args:
         rewards (`torch.Tensor` of shape `(N, G)`):

@@ -34,9 +34,9 @@ class SuccessTracker:
     mean of the drifts of these groups, so the order of the groups does not matter. Rewards outside of [0, 1] keep
     `alpha + beta` positive, so the baseline stays a weighted mean of what was seen.
 
-    An unseen prompt starts as if it had been seen 1 / (1 - rho_min) = 8 times, with the success rate
-    (S + 1/2) / (N + 1) of its N warm-up samples, S of them right; that is 1/2 without warm-up samples. The authors'
-    code then starts from alpha = beta = 1/2 instead, so the first visits move its baseline further.
+    An unseen prompt starts as if it had been seen 1 / (1 - rho_min) = 8 times and been right half of the time. The
+    authors' code starts from the success rate of warm-up samples, or without any from alpha = beta = 1/2, so that the
+    first visits move its baseline further.
 
     Args:
         rho_min (`float`, *optional*, defaults to `0.875`):
@@ -60,27 +60,12 @@ class SuccessTracker:
         self.half_life = half_life
         self._counts: dict[str, tuple[float, float]] = {}
 
-    def warm_up(self, keys: list[str], successes: list[float], samples: list[int]) -> None:
-        """
-        Start prompts from samples drawn before training; replaces what is known of them.
-
-        Args:
-            keys (`list[str]`):
-                Prompts.
-            successes (`list[float]`):
-                Sum S of the rewards of the samples of each prompt.
-            samples (`list[int]`):
-                Number N of these samples.
-        """
-        for key, right, drawn in zip(keys, successes, samples, strict=True):
-            self._counts[key] = self._start(right, drawn)
-
     def inputs(self, keys: list[str]) -> dict[str, torch.Tensor]:
         """
         Return `alpha` and `beta` of each prompt, float64 tensors of shape `(N,)`, as of the last update. SPO's
         baseline must not have seen the rewards it is compared with: call this before [`update`].
         """
-        counts = [self._counts.get(key) or self._start(0, 0) for key in keys]
+        counts = [self._counts.get(key) or self._start() for key in keys]
         return {
             "alpha": torch.tensor([alpha for alpha, _ in counts], dtype=torch.float64),
             "beta": torch.tensor([beta for _, beta in counts], dtype=torch.float64),
@@ -112,7 +97,7 @@ class SuccessTracker:
             moved = [distance for _, _, distance in scored if not math.isnan(distance)]
             rho = 2.0 ** (-max(math.fsum(moved) / len(moved), 0.0) / self.half_life) if moved else 1.0
             rho = min(max(rho, self.rho_min), self.rho_max)
-            alpha, beta = self._counts.get(key) or self._start(0, 0)
+            alpha, beta = self._counts.get(key) or self._start()
             self._counts[key] = (rho * alpha + reward, rho * beta + 1 - reward)
 
     def state_dict(self) -> dict[str, Any]:
@@ -123,9 +108,9 @@ class SuccessTracker:
         """Continue from what [`state_dict`] returned."""
         self._counts = {key: (alpha, beta) for key, (alpha, beta) in state["counts"].items()}
 
-    def _start(self, successes: float, samples: int) -> tuple[float, float]:
-        size = 1 / (1 - self.rho_min)
-        return size * (successes + 0.5) / (samples + 1), size * (samples - successes + 0.5) / (samples + 1)
+    def _start(self) -> tuple[float, float]:
+        half = 0.5 / (1 - self.rho_min)
+        return half, half
 
 
 class MomentTracker:
@@ -194,10 +179,9 @@ class PassRateAnchor:
     batches before it, at most `memory` of them: the anchor follows faster while the pass rate moves. It starts as the
     y of the first batch; sigma needs two earlier batches, so the third is the first to move it.
 
-    The paper's own text was not read, and what was read of it leaves open where the anchor starts, what holds before
-    `memory` batches were seen, and of what sigma is the deviation. One reader transcribes it as that of the earlier
-    anchors. Started from a single value such an anchor has deviation 0 and never moves (that reader's code puts 1 in
-    for the first step), so the pass rates are taken here; that is our choice.
+    Unverified: where the anchor starts, what holds before `memory` batches were seen, and of what sigma is the
+    deviation; the paper's own text was not read. A secondary transcription takes sigma over the earlier anchors, which
+    from a single start would be 0 for ever; here it is taken over the pass rates.
 
     Args:
         eta (`float`, *optional*, defaults to `0.1`):
@@ -222,8 +206,7 @@ class PassRateAnchor:
     def inputs(self, keys: list[str]) -> dict[str, torch.Tensor]:
         """
         Return the `anchor`, a float64 tensor without dimensions, the same for all prompts. It is NaN before the first
-        batch, which [`~advantages.history.ha_dw`] takes as no difference. That reader compares a batch with the anchor
-        that has seen it; before [`update`] it has not, which differs by `eta` sigma of the distance of one batch.
+        batch, which [`~advantages.history.ha_dw`] takes as no difference.
         """
         return {"anchor": torch.tensor(math.nan if self._anchor is None else self._anchor, dtype=torch.float64)}
 

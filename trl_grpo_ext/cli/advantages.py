@@ -169,6 +169,8 @@ def _choose(variants: str | None) -> list[str]:
     names = list(DEFAULT_VARIANTS)
     if variants is not None:
         names = list(dict.fromkeys(name.strip() for name in variants.split(",") if name.strip()))
+        if not names:
+            raise ConfigError(f"--variants {variants!r} names no estimator; write them like grpo,rloo")
     for name in names:
         lacking = _lacks(bind_params(name))
         if lacking is not None:
@@ -193,13 +195,7 @@ def _lacks(estimator: "Estimator") -> str | None:
 def _advantages(name: str, groups: Groups, params: dict[str, Any]) -> list[list[float]]:
     from trl_grpo_ext.advantages import estimate
 
-    try:
-        return estimate(name, groups, params=params)  # type: ignore[return-value]  # lists in, lists out
-    except (TypeError, ValueError) as error:
-        # A parameter of the wrong type is a mistake of the user; without parameters it is a fault of the estimator.
-        if isinstance(error, ExtError) or not params:
-            raise
-        raise ConfigError(f"{name!r} cannot work with {json.dumps(params)}: {error}") from error
+    return estimate(name, groups, params=params)  # type: ignore[return-value]  # lists in, lists out
 
 
 def _print(console: "Console", *texts: str) -> None:

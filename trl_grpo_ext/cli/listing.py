@@ -1,7 +1,6 @@
 """`trl-grpo-ext list [WHAT]`."""
 
 import inspect
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -60,17 +59,6 @@ def summary(entry: Callable) -> str:
     return " ".join((inspect.getdoc(entry) or "").split("\n\n")[0].split()).rstrip(".")
 
 
-def level(estimator: "Estimator") -> str:
-    """What gets a number of its own: `"completion"`, `"step"` or `"token"`."""
-    if estimator.layout == "step_rewards":
-        return "step"
-    if estimator.layout is None:  # of a KL estimator
-        return "token"
-    returned = (inspect.getdoc(estimator.function) or "").partition("\nReturns:")[2]
-    shape = re.search(r"\(N, G(, T)?\)", returned)
-    return "token" if shape and shape[1] else "completion"
-
-
 def needs(estimator: "Estimator") -> str:
     """What an entry takes beside one reward for each completion; what it can do without is in brackets."""
     several = {"components": ["several rewards"], "step_rewards": ["step rewards"]}.get(estimator.layout or "", [])
@@ -99,7 +87,7 @@ def _show_catalogue() -> None:
             console.print(Text(f"\n{title}" if last else title, style="bold"))
             last = family
         estimator = bind_params(name)
-        line = f"{name:<{width}}per {level(estimator)}"
+        line = f"{name:<{width}}per {estimator.level}"
         if needs(estimator):
             line += f", needs {needs(estimator)}"
         console.print(Padding(Text(line), (0, 0, 0, 2), expand=False))

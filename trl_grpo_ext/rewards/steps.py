@@ -1,5 +1,8 @@
 """Rewards for the steps of a completion, next to the one number per completion that TRL takes."""
 
+import importlib
+import inspect
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +38,8 @@ class Steps:
             raise DataError("Steps without a step; return None for a completion that cannot be judged")
         if len(self.ends) != count or (self.anchors is not None and len(self.anchors) != count):
             raise DataError(f"Steps with {count} rewards, {len(self.ends)} ends and anchors {self.anchors!r}")
+        if not all(isinstance(reward, (int, float)) and math.isfinite(reward) for reward in self.rewards):
+            raise DataError(f"step rewards {list(self.rewards)}; expected finite numbers")
         if list(self.ends) != sorted(set(self.ends)) or self.ends[0] < 1:
             raise DataError(f"step ends {list(self.ends)} do not rise from at least 1 token")
 
@@ -61,9 +66,18 @@ class StepReward:
     """
 
     def __init__(self, function: Callable[..., list[Steps | None]]):
+        if inspect.iscoroutinefunction(function):
+            raise DataError(f"step reward {function.__name__!r} is async; write an ordinary function")
         self.function = function
         self.latest: list[Steps | None] = []
         self.__name__ = getattr(function, "__name__", type(function).__name__)
+
+    def __reduce__(self) -> Any:
+        # Used as a decorator it has taken the function's name, by which pickle would look for the function.
+        module, name = self.function.__module__, self.function.__qualname__
+        if getattr(importlib.import_module(module), name, None) is self:
+            return _by_name, (module, name)
+        return StepReward, (self.function,)
 
     def __call__(self, **columns: Any) -> list[float | None]:
         """
@@ -77,3 +91,7 @@ class StepReward:
             if steps is not None and not isinstance(steps, Steps):
                 raise DataError(f"step reward {self.__name__!r} returned {steps!r}; expected Steps or None")
         return [None if steps is None else float(sum(steps.rewards)) for steps in self.latest]
+
+
+def _by_name(module: str, name: str) -> Any:
+    return getattr(importlib.import_module(module), name)

@@ -2,6 +2,7 @@
 
 import logging
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import Any
 
 from trl import GRPOConfig
@@ -10,7 +11,6 @@ from trl_grpo_ext.advantages import bind_params
 from trl_grpo_ext.advantages.estimation import Estimator
 from trl_grpo_ext.errors import ConfigError
 from trl_grpo_ext.planner.batch import check_group_batch
-from trl_grpo_ext.trainer.inputs import LEVELS
 from trl_grpo_ext.trainer.shaping import Shaper, parse_shaping
 
 
@@ -120,8 +120,11 @@ class GroupRelativeConfig(GRPOConfig):
                 f"multi_objective_aggregation={self.multi_objective_aggregation!r} has no effect beside "
                 f"advantage={self.advantage!r}; drop it, and use advantage='gdpo' to normalise rewards one by one"
             )
-        if not 0.0 <= self.max_unscored_frac <= 1.0:
-            raise ConfigError(f"max_unscored_frac={self.max_unscored_frac} is outside [0, 1]")
+        if not isinstance(self.max_unscored_frac, (int, float)) or not 0.0 <= self.max_unscored_frac <= 1.0:
+            raise ConfigError(f"max_unscored_frac={self.max_unscored_frac!r} is no number in [0, 1]")
+        for option in ("shuffle_rewards", "allow_k1_in_loss"):
+            if not isinstance(getattr(self, option), bool):
+                raise ConfigError(f"{option}={getattr(self, option)!r} is neither true nor false")
         if self.shuffle_rewards and estimator.layout == "step_rewards":
             raise ConfigError(f"shuffle_rewards permutes one reward for each completion; {self.advantage!r} has steps")
         self.input_overrides()
@@ -136,7 +139,9 @@ class GroupRelativeConfig(GRPOConfig):
         Raises:
             [`~errors.ConfigError`]: if the estimator or one of its parameters is unknown, or it is no estimator.
         """
-        if isinstance(self.advantage_kwargs, str):
+        if not isinstance(self.advantage, str):
+            raise ConfigError(f"advantage={self.advantage!r} is a {type(self.advantage).__name__}, not a name")
+        if not isinstance(self.advantage_kwargs, (dict, NoneType)):
             raise ConfigError(
                 f"advantage_kwargs={self.advantage_kwargs!r} is not a mapping; write JSON: '{{\"eps\": 1e-6}}'"
             )
@@ -145,7 +150,7 @@ class GroupRelativeConfig(GRPOConfig):
                 raise ConfigError(f"{self.advantage!r} is not an advantage estimator; it belongs in {option}")
         if self.advantage.startswith("select/"):
             raise ConfigError(f"{self.advantage!r} is not an advantage estimator; it says which groups to keep")
-        return bind_params(self.advantage, self.advantage_kwargs if self.advantage_kwargs else None)
+        return bind_params(self.advantage, self.advantage_kwargs)
 
     def input_overrides(self) -> dict[str, str]:
         """
@@ -154,12 +159,15 @@ class GroupRelativeConfig(GRPOConfig):
         Raises:
             [`~errors.ConfigError`]: if it is none.
         """
-        if isinstance(self.advantage_inputs, str):
+        overrides = self.advantage_inputs
+        if not isinstance(overrides, (dict, NoneType)):
             raise ConfigError(
-                f"advantage_inputs={self.advantage_inputs!r} is not a mapping; write JSON: "
-                '\'{"metric": "seq_entropy"}\''
+                f'advantage_inputs={overrides!r} is not a mapping; write JSON: \'{{"metric": "seq_entropy"}}\''
             )
-        return dict(self.advantage_inputs or {})
+        for name, value in (overrides or {}).items():
+            if not isinstance(value, str):
+                raise ConfigError(f"advantage_inputs: {name}={value!r} is neither a name nor an import path")
+        return dict(overrides or {})
 
     def shapers(self) -> list[Shaper]:
         """
@@ -208,6 +216,11 @@ class GroupRelativeConfig(GRPOConfig):
                 "kl_estimator='k2' has the gradient of KL(policy || reference) by itself; multiplied by the ratio of "
                 "use_bias_correction_kl=True (TRL's default) it has not. Set use_bias_correction_kl=False."
             )
+        if self.kl_in == "reward" and self.mask_truncated_completions:
+            raise ConfigError(
+                "kl_in='reward' with mask_truncated_completions=True: TRL masks truncated completions for the "
+                "reference too, so their KL is not known; drop one of the two"
+            )
         if self.kl_in == "reward" and estimator.layout != "rewards":
             raise ConfigError(
                 f"kl_in='reward' needs one reward for each completion; advantage={self.advantage!r} compares several. "
@@ -229,13 +242,10 @@ class GroupRelativeConfig(GRPOConfig):
             )
 
     def _check_token_level(self, estimator: Estimator):
-        per_token = estimator.layout == "step_rewards" or any(LEVELS.get(name) == "T" for name in estimator.inputs)
-        if not per_token:
+        if estimator.level == "completion":
             return
-        refused = {"loss_type": ("vespo",), "off_policy_mask_threshold": (self.off_policy_mask_threshold,)}
-        for option, values in refused.items():
-            if getattr(self, option) is not None and getattr(self, option) in values:
-                raise ConfigError(
-                    f"{option}={getattr(self, option)!r} needs one advantage for each completion; "
-                    f"advantage={self.advantage!r} gives one for each token"
-                )
+        reason = f"needs one advantage for each completion; advantage={self.advantage!r} gives more"
+        if self.loss_type == "vespo":
+            raise ConfigError(f"loss_type='vespo' {reason}")
+        if self.off_policy_mask_threshold is not None:
+            raise ConfigError(f"off_policy_mask_threshold={self.off_policy_mask_threshold} {reason}")

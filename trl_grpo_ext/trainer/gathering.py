@@ -34,8 +34,3 @@ def grouped_objects(local: Sequence[Any], group_size: int) -> list[list[Any]]:
     """Gather one Python object for each completion: N lists of G."""
     gathered = gather_object(list(local))
     return [gathered[start : start + group_size] for start in range(0, len(gathered), group_size)]
-
-
-def local_rows(table: torch.Tensor, process_index: int, rows: int) -> torch.Tensor:
-    """The rows of this process of a (N, G, ...) table: (rows, ...)."""
-    return table.flatten(0, 1)[process_index * rows : (process_index + 1) * rows]

@@ -9,9 +9,9 @@ import torch
 
 from trl_grpo_ext.advantages.estimation import Estimator
 from trl_grpo_ext.advantages.trackers import MomentTracker, PassRateAnchor, SuccessTracker
-from trl_grpo_ext.errors import ConfigError
+from trl_grpo_ext.errors import ConfigError, DataError
 from trl_grpo_ext.files import write_json
-from trl_grpo_ext.trainer.policy import loss_mask, token_logps_and_entropies
+from trl_grpo_ext.trainer.policy import MODEL_KEYS, loss_mask, without_dropout
 
 
 if TYPE_CHECKING:
@@ -28,8 +28,19 @@ HISTORY_INPUTS = set().union(*TRACKERS.values())
 
 
 def prompt_key(prompt: Any) -> str:
-    """A prompt (text or messages) as a short key, whatever order its messages hold their fields in."""
-    return hashlib.blake2b(json.dumps(prompt, sort_keys=True, default=str).encode(), digest_size=12).hexdigest()
+    """
+    A prompt (text or messages) as a short key, whatever order its messages hold their fields in.
+
+    Raises:
+        [`~errors.DataError`]: if the prompt holds something else than text, such as an image.
+    """
+    try:
+        text = json.dumps(prompt, sort_keys=True)
+    except TypeError as error:
+        raise DataError(
+            f"a prompt cannot be recognised when it comes again: {error}; it must hold text only"
+        ) from error
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 
 def save_state(checkpoint: Path, name: str, state: dict[str, Any]) -> None:
@@ -80,16 +91,16 @@ class History:
             raise ConfigError(
                 f"advantage {estimator.name!r} takes inputs of two histories ({', '.join(sorted(inputs))}); use one"
             )
-        self.inputs_needed = inputs
         self.tracker = wanted[0]()
         # A history of standard deviations is taken with the divisor of the estimator that reads it.
-        self._options = {"ddof": estimator.option("ddof")} if wanted[0] is MomentTracker else {}
+        ddof = estimator.option("ddof")
+        self._options = {"ddof": ddof} if wanted[0] is MomentTracker and ddof is not None else {}
         self.clock = DriftClock() if isinstance(self.tracker, SuccessTracker) else None
         self._last_visit: dict[str, float] = {}
 
     def inputs(self, keys: list[str]) -> dict[str, torch.Tensor]:
         """Return the inputs for prompts with these keys, before the current batch is remembered."""
-        return {name: table for name, table in self.tracker.inputs(keys).items() if name in self.inputs_needed}
+        return self.tracker.inputs(keys)
 
     def update(self, trainer: "GroupRelativeTrainer", keys: list[str], rewards: torch.Tensor, output: dict) -> None:
         """Remember a batch of (N, G) rewards; every process calls, with the rewards of all."""
@@ -97,17 +108,16 @@ class History:
         if self.clock is None:
             self.tracker.update(keys, rewards, **self._options)
             return
-        now = self.clock.advance(trainer)
+        now = self.clock.start(trainer, output)
         drift = [now - self._last_visit.get(key, now) for key in keys]
         self.tracker.update(keys, rewards, torch.tensor(drift, dtype=torch.float64))
         self._last_visit.update(dict.fromkeys(keys, now))
-        self.clock.probe(trainer, output)
 
     def state_dict(self, trainer: "GroupRelativeTrainer") -> dict[str, Any]:
         """Return what must survive, as JSON takes it. Every process calls, since the drift is measured once more."""
         state: dict[str, Any] = {"tracker": self.tracker.state_dict()}
         if self.clock is not None:
-            state |= {"drift": self.clock.advance(trainer), "last_visit": self._last_visit}
+            state |= {"drift": self.clock.read(trainer), "last_visit": self._last_visit}
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -132,22 +142,26 @@ class DriftClock:
         self.reading = 0.0
         self._probe: tuple[dict[str, Any], torch.Tensor] | None = None
 
-    def advance(self, trainer: "GroupRelativeTrainer") -> float:
-        """Measure how far the policy has moved since the last call, and return the reading. Every process calls."""
-        if self._probe is not None:
-            output, before = self._probe
-            now, _ = token_logps_and_entropies(trainer, output)
-            mask = loss_mask(output)
-            moved = torch.where(mask, (now - before).abs(), 0.0).sum()
-            total = trainer.accelerator.reduce(torch.stack([moved, mask.sum().to(moved.dtype)]), reduction="sum")
-            self.reading += (total[0] / total[1].clamp(min=1)).item()
-            self._probe = (output, now)
+    def read(self, trainer: "GroupRelativeTrainer") -> float:
+        """Return how far the policy has moved by now. Every process calls; it changes nothing."""
+        if self._probe is None:
+            return self.reading
+        output, before = self._probe
+        now, mask = _logps(trainer, output), loss_mask(output)
+        moved = torch.where(mask, (now - before).abs(), 0.0).sum()
+        total = trainer.accelerator.reduce(torch.stack([moved, mask.sum().to(moved.dtype)]), reduction="sum")
+        return self.reading + (total[0] / total[1].clamp(min=1)).item()
+
+    def start(self, trainer: "GroupRelativeTrainer", output: dict[str, Any]) -> float:
+        """Return the reading, and measure from now on, on the batch that was just sampled. Every process calls."""
+        self.reading = self.read(trainer)
+        # A copy of what the model needs: rows that are taken out of the loss later must not change the probe.
+        kept = {key: output[key] for key in (*MODEL_KEYS, "tool_mask") if key in output}
+        self._probe = (kept, _logps(trainer, kept))
         return self.reading
 
-    def probe(self, trainer: "GroupRelativeTrainer", output: dict[str, Any]) -> None:
-        """Take the batch that was just sampled as the one on which the next move is measured."""
-        logps = output.get("old_per_token_logps")
-        if logps is None:
-            logps, _ = token_logps_and_entropies(trainer, output)
-        # A copy of the dictionary: rows that are taken out of the loss later must not change the probe.
-        self._probe = (dict(output), logps)
+
+def _logps(trainer: "GroupRelativeTrainer", output: dict[str, Any]) -> torch.Tensor:
+    """Log-probabilities without dropout, which would look like a move of the policy."""
+    with without_dropout(trainer.model):
+        return trainer.passes.measure(output).logps

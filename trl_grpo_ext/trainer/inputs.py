@@ -1,46 +1,19 @@
-"""What an advantage estimator needs beside the rewards, and where the trainer gets it from."""
+"""Where the trainer gets each input of an advantage estimator from."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from trl_grpo_ext.advantages.estimation import Estimator
+from trl_grpo_ext.advantages.inputs import INPUTS
 from trl_grpo_ext.errors import ConfigError
 from trl_grpo_ext.registry import import_path, nearest_names
 
 
-# What the trainer supplies by itself, by level. `G` completion, `T` token, `N` group, `-` once for the batch.
-SUPPLIED: dict[str, tuple[str, str]] = {
-    "lengths": ("G", "tokens of the completion that the policy wrote"),
-    "seq_logp": ("G", "log-probability of the completion, the sum over its tokens"),
-    "seq_entropy": ("G", "mean entropy of the completion's tokens"),
-    "logp": ("T", "log-probability of each token"),
-    "entropies": ("T", "entropy of the distribution that each token was sampled from"),
-    "token_kl": ("T", "log-ratio of policy and reference policy at each token; needs `beta` above 0"),
-    "sum_pi_sq": ("T", "sum over the vocabulary of the squared probability at each token; one more forward pass"),
-    "weights": ("-", "weights of the rewards"),
-    "greedy_reward": ("N", "reward of one greedy completion of the prompt"),
-    "ref_rewards": ("N", "rewards of G completions of the prompt by the policy that training started from"),
-    "alpha": ("N", "successes of the prompt's earlier completions, discounted; kept with the checkpoint"),
-    "beta": ("N", "failures of the prompt's earlier completions, discounted; kept with the checkpoint"),
-    "times": ("N", "earlier visits of the prompt; kept with the checkpoint"),
-    "old_mean": ("N", "mean reward over the prompt's earlier visits; kept with the checkpoint"),
-    "old_std": ("N", "standard deviation of the reward over them; kept with the checkpoint"),
-    "anchor": ("-", "smoothed pass rate of the earlier batches; kept with the checkpoint"),
-}
-# What comes from a step reward.
-FROM_STEPS = {"anchors": ("T", "state that each step started from; from a step reward")}
-# What a step reward gives beside them.
-STEP_TABLES = {"step_rewards": ("T", "rewards of the steps"), "step_ends": ("T", "tokens up to the end of each step")}
-# What only a user can supply, with a function or a dataset column; level and meaning.
-FROM_USER = {
-    "metric": ("G", "what splits the group in two halves, such as seq_entropy or lengths"),
-    "strata": ("G", "number or name of the stratum, such as the number of tool calls"),
-    "correct": ("G", "whether the completion is right; by default decided by the reward"),
-    "planning_mask": ("T", "1 at planning tokens"),
-    "teacher_logp": ("T", "log-probability of each token under the teacher"),
-}
-LEVELS = {name: level for name, (level, _) in {**SUPPLIED, **FROM_STEPS, **STEP_TABLES, **FROM_USER}.items()}
+SUPPLIED = [name for name, item in INPUTS.items() if item.origin == "trainer"]
+# Both cost rollouts, so a dataset that holds them saves them. Other columns never stand in for what the trainer knows
+# better: `lengths` is an ordinary name.
+PREFERRED_COLUMNS = ("greedy_reward", "ref_rewards")
 
 Kind = Literal["supplied", "function", "column", "steps"]
 
@@ -55,7 +28,7 @@ class InputSource:
             `"supplied"` by the trainer, `"function"` of the user, `"column"` of the dataset, or `"steps"` for what a
             step reward returns.
         name (`str`):
-            Which of the supplied inputs, or which column.
+            Which of the supplied inputs, which function, or which column.
         function (`Callable`, *optional*):
             For kind `"function"`: takes what TRL gives a reward function (`prompts`, `completions`, `completion_ids`
             and the columns of the dataset) and returns a value, or a list of one value for each token, for each
@@ -68,7 +41,7 @@ class InputSource:
 
 
 def find_sources(
-    estimator: Estimator, overrides: dict[str, str], columns: Sequence[str], steps: bool
+    estimator: Estimator, overrides: dict[str, str], columns: Sequence[str] | None, steps: bool
 ) -> dict[str, InputSource]:
     """
     Decide where each input of an estimator comes from.
@@ -78,13 +51,13 @@ def find_sources(
             The estimator.
         overrides (`dict[str, str]`):
             `advantage_inputs`: input to the name of a supplied input, or to the import path of a function.
-        columns (`Sequence[str]`):
-            Columns of the dataset.
+        columns (`Sequence[str]` or `None`):
+            Columns that every split of the dataset has; `None` if they are not known, as in a stream.
         steps (`bool`):
             Whether there is a step reward.
 
     Raises:
-        [`~errors.ConfigError`]: if an input has no source, or an override names nothing.
+        [`~errors.ConfigError`]: if an input has no source, or an override names nothing that fits.
     """
     known = (*estimator.inputs, *estimator.optional_inputs)
     for name in overrides:
@@ -93,36 +66,46 @@ def find_sources(
             raise ConfigError(f"advantage_inputs: advantage {estimator.name!r} takes no input {name!r}; {takes}")
     sources = {}
     for name in known:
-        source = _source(name, overrides, columns, steps)
+        source = _source(name, overrides, columns, steps, optional=name in estimator.optional_inputs)
         if source is not None:
             sources[name] = source
         elif name in estimator.inputs:
-            meaning = FROM_USER.get(name, FROM_STEPS.get(name, ("", "")))[1]
+            meaning = f" ({INPUTS[name].meaning})" if name in INPUTS else ""
+            from_steps = name in INPUTS and INPUTS[name].origin == "step_reward"
             raise ConfigError(
-                f"advantage {estimator.name!r} needs {name!r}{f' ({meaning})' if meaning else ''}, which the trainer "
-                f"cannot supply. Set advantage_inputs: {{{name}: <import path of a function>}}, or add a column "
-                f"{name!r} to the dataset" + ("; or give a step reward" if name in FROM_STEPS else "")
+                f"advantage {estimator.name!r} needs {name!r}{meaning}, which the trainer cannot supply. Set "
+                f"advantage_inputs: {{{name}: <import path of a function>}}, or add a column {name!r} to every split "
+                f"of the dataset" + ("; or give a step reward" if from_steps else "")
             )
     return sources
 
 
-def _source(name: str, overrides: dict[str, str], columns: Sequence[str], steps: bool) -> InputSource | None:
+def _source(
+    name: str, overrides: dict[str, str], columns: Sequence[str] | None, steps: bool, optional: bool
+) -> InputSource | None:
     if name in overrides:
         return _override(name, overrides[name])
-    if name in columns:
-        return InputSource("column", name)
-    if name in SUPPLIED:
+    if name in SUPPLIED and not (name in PREFERRED_COLUMNS and name in (columns or ())):
         return InputSource("supplied", name)
-    if name in FROM_STEPS and steps:
+    if optional:
+        return None  # a column of that name may be there for another reason
+    if columns is not None and name in columns:
+        return InputSource("column", name)
+    if steps and name in INPUTS and INPUTS[name].origin == "step_reward":
         return InputSource("steps", name)
-    return None
+    return InputSource("column", name) if columns is None else None
 
 
 def _override(name: str, value: str) -> InputSource:
     if value in SUPPLIED:
+        if name in INPUTS and INPUTS[name].level != INPUTS[value].level:
+            raise ConfigError(
+                f"advantage_inputs: {name}={value!r} has one value for each {INPUTS[value].level}, and {name!r} needs "
+                f"one for each {INPUTS[name].level}"
+            )
         return InputSource("supplied", value)
     if "." not in value and ":" not in value:
-        nearest = nearest_names(value, list(SUPPLIED))
+        nearest = nearest_names(value, SUPPLIED)
         hint = f"did you mean {nearest[0]!r}?" if nearest else f"supplied are: {', '.join(SUPPLIED)}"
         raise ConfigError(f"advantage_inputs: {name}={value!r} is neither supplied nor an import path; {hint}")
     function = import_path(value)

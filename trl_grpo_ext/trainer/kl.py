@@ -5,6 +5,8 @@ from typing import Any
 
 import torch
 
+from trl_grpo_ext.errors import UpstreamError
+
 
 class KLCoefficient(float):
     """
@@ -22,16 +24,30 @@ class KLCoefficient(float):
     """
 
     estimate: Callable[[], torch.Tensor]
+    used: bool
 
     def __new__(cls, beta: float, estimate: Callable[[], torch.Tensor]):
         coefficient = super().__new__(cls, beta)
         coefficient.estimate = estimate
+        coefficient.used = False
         return coefficient
 
     def __mul__(self, k3: Any) -> torch.Tensor:  # type: ignore[override]
+        self.used = True
         return float(self) * self.estimate()
 
-    __rmul__ = __mul__  # type: ignore[assignment]
+    def check_used(self) -> None:
+        """
+        Check that the loss has multiplied by this number, on which the choice of the estimator rests.
+
+        Raises:
+            [`~errors.UpstreamError`]: if it has not.
+        """
+        if not self.used:
+            raise UpstreamError(
+                "GRPOTrainer._compute_loss no longer computes `self.beta * per_token_kl`, so kl_estimator would have "
+                "no effect. Set kl_estimator='k3', or install a tested version of trl"
+            )
 
 
 def importance_weights(

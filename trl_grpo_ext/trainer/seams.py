@@ -24,6 +24,7 @@ METHODS = {
     "_save_checkpoint": ("self", "model", "trial"),
     "_load_optimizer_and_scheduler": ("self", "checkpoint"),
     "_generate": ("self", "prompts"),
+    "_get_output_dir": ("self", "trial"),
 }
 
 # Instance attributes that are read or rewritten.
@@ -42,7 +43,7 @@ ATTRIBUTES = (
 )
 
 # Keys of what `_generate_and_score_completions` returns.
-OUTPUT_KEYS = ("advantages", "completion_mask", "num_items_in_batch")
+OUTPUT_KEYS = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask", "advantages", "num_items_in_batch")
 
 
 def check_methods(trainer_class: type = GRPOTrainer) -> None:

@@ -1,8 +1,10 @@
 """Reward shaping by name: what `reward_shaping` says, applied to the combined reward."""
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any
 
 import torch
@@ -51,6 +53,8 @@ def parse_shaping(entries: Sequence[str | dict[str, Any]] | None, max_completion
     Raises:
         [`~errors.ConfigError`]: if a name or a parameter is unknown, or a penalty could never apply.
     """
+    if not isinstance(entries, (list, tuple, NoneType)):
+        raise ConfigError(f"reward_shaping={entries!r} is not a list; write [{entries!r}]")
     return [_parse(entry, max_completion_length) for entry in entries or ()]
 
 
@@ -66,6 +70,8 @@ def _parse(entry: str | dict[str, Any], max_completion_length: int | None) -> Sh
         raise ConfigError(f"reward_shaping: {entry!r} has no name")
     path = name if "." in name or ":" in name or name.startswith("shape/") else f"shape/{name}"
     weight = params.pop("weight", 1.0) if path in BONUSES else 1.0
+    if not isinstance(weight, (int, float)) or not math.isfinite(weight):
+        raise ConfigError(f"reward_shaping: weight={weight!r} of {name!r} is not a finite number")
     shaper = Shaper(bind_params(path, params), float(weight))
     for needed in shaper.estimator.inputs:
         if needed != "lengths":

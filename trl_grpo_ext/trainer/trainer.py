@@ -18,7 +18,7 @@ from trl_grpo_ext.trainer.config import GroupRelativeConfig
 from trl_grpo_ext.trainer.exclusion import loss_weights, mask_rows
 from trl_grpo_ext.trainer.history import load_state, save_state
 from trl_grpo_ext.trainer.kl import KLCoefficient, importance_weights
-from trl_grpo_ext.trainer.policy import loss_mask
+from trl_grpo_ext.trainer.policy import PolicyPasses, loss_mask
 from trl_grpo_ext.trainer.scoring import Scored, Scorer
 from trl_grpo_ext.trainer.seams import check_attributes, check_methods, check_output
 
@@ -94,12 +94,18 @@ class GroupRelativeTrainer(GRPOTrainer):
             raise ConfigError(f"args is a {type(args).__name__}; expected a GroupRelativeConfig (same arguments)")
         functions, self.composition = resolve_rewards(reward_funcs)
         self._rows_removed = False
-        self.newest_passes: deque[tuple[torch.Tensor, torch.Tensor | None]] = deque(maxlen=2)
-        self._unscored: deque[tuple[int, int]] = deque(maxlen=UNSCORED_BATCHES)
+        self._unscored: deque[tuple[int, int, int]] = deque(maxlen=UNSCORED_BATCHES)
         super().__init__(model, functions or None, args, *trainer_args, **trainer_kwargs)
         check_attributes(self)
         self._settle_weights()
+        self._set_up_advantages()
+
+    def _set_up_advantages(self) -> None:
         self._scorer = Scorer(self)
+        needed = self._scorer.collector.supplied
+        self.passes = PolicyPasses(
+            self, entropies=bool(needed & {"entropies", "seq_entropy"}), squares="sum_pi_sq" in needed
+        )
 
     def _settle_weights(self) -> None:
         """Give TRL and the composition the same weights: the specifications', or TRL's `reward_weights`."""
@@ -155,15 +161,15 @@ class GroupRelativeTrainer(GRPOTrainer):
         Raises:
             [`~errors.DataError`]: if a reward is infinite.
         """
-        rewards = self.composition.combine(matrix)
-        if rewards.isinf().any():
-            infinite = matrix.isinf().any(dim=0).tolist()
+        # Before they are summed: infinities of both signs would cancel to NaN, which means "not judged".
+        infinite = self.composition.clip(matrix).isinf().any(dim=0).tolist()
+        if any(infinite):
             names = [name for name, found in zip(self.reward_func_names, infinite, strict=True) if found]
             raise DataError(
                 f"{' and '.join(names)} returned an infinite reward, which would make every advantage of its group "
                 "NaN; give the reward a clip: [low, high], or return None where it cannot judge"
             )
-        return rewards
+        return self.composition.combine(matrix)
 
     # Wraps the parent's method to replace the advantages, which it computes inline, and what it logs of them.
     def _generate_and_score_completions(self, inputs):
@@ -172,7 +178,7 @@ class GroupRelativeTrainer(GRPOTrainer):
         check_output(output)
         scored = self._scorer.score(output, self._rollouts, self._reward_matrix, sampled)
         output["advantages"] = scored.advantages
-        self.newest_passes.clear()
+        self.passes.clear()
         self._rewrite_logs(scored)
         self._remove_rows(output, scored)
         return output
@@ -217,8 +223,12 @@ class GroupRelativeTrainer(GRPOTrainer):
 
     def _remove_rows(self, output: dict[str, Any], scored: Scored) -> None:
         """Take unscored and dropped rows out of the loss; stop the run when too many could not be judged."""
-        unscored = scored.rewards.isnan().flatten()  # (N * G,)
-        removed = unscored if scored.dropped is None else unscored | scored.dropped
+        removed = scored.rewards.isnan().flatten()  # (N * G,)
+        lacking = removed & ~scored.unjudged
+        if lacking.any():
+            self.record_metric("frac_lacking_input", lacking.float().mean().item())
+        if scored.dropped is not None:
+            removed = removed | scored.dropped
         # Every process sees the same gathered rewards, so all of them enter the collective call below or none does.
         self._rows_removed = bool(removed.any())
         if self._rows_removed:
@@ -227,17 +237,26 @@ class GroupRelativeTrainer(GRPOTrainer):
             tokens = mask_rows(output, ~removed[start : start + rows])
             output["num_items_in_batch"] = self.accelerator.gather(tokens).sum()
         if self.is_training:
-            self._unscored.append((int(unscored.sum()), unscored.numel()))
+            self._unscored.append((int(scored.unjudged.sum()), int(lacking.sum()), removed.numel()))
             self._check_unscored()
 
     def _check_unscored(self) -> None:
-        missing, total = (sum(counts) for counts in zip(*self._unscored, strict=True))
-        if missing > self.args.max_unscored_frac * total and (total >= UNSCORED_MIN_COMPLETIONS or missing == total):
+        unjudged, lacking, total = (sum(counts) for counts in zip(*self._unscored, strict=True))
+        limit = self.args.max_unscored_frac
+        missing = unjudged + lacking
+        if missing <= limit * total or (total < UNSCORED_MIN_COMPLETIONS and missing < total):
+            return
+        if lacking > unjudged:
             raise StageError(
-                f"{missing} of the last {total} completions could not be judged, more than max_unscored_frac="
-                f"{self.args.max_unscored_frac}. Look at rewards/*/unscored_frac and the judge's log; raise "
-                "max_unscored_frac only if such rows are expected"
+                f"{lacking} of the last {total} completions lacked an input of advantage {self.args.advantage!r} "
+                f"({', '.join(self._scorer.collector.sources)}), more than max_unscored_frac={limit}. Look at what "
+                "gives it; raise max_unscored_frac only if such rows are expected"
             )
+        raise StageError(
+            f"{unjudged} of the last {total} completions could not be judged, more than max_unscored_frac={limit}. "
+            "Look at rewards/*/unscored_frac and the judge's log; raise max_unscored_frac only if such rows are "
+            "expected"
+        )
 
     # Wraps the parent's method, which shuffles the rows and splits them: only now is it known which micro-batch, and
     # so which accumulation window, a removed row belongs to.
@@ -259,13 +278,9 @@ class GroupRelativeTrainer(GRPOTrainer):
             batch["loss_weight"] = weight
 
     # Wraps the parent's method to keep what it returns: the loss needs the policy's log-probabilities, which the
-    # parent's loss does not return, and an estimator may need the entropies of a pass that the parent makes anyway.
+    # parent's loss does not return, and an estimator may need what a pass finds that the parent makes anyway.
     def _get_per_token_logps_and_entropies(self, model, *args, **kwargs):
-        if self._scorer.collector.needs_entropies and model is self.model and not torch.is_grad_enabled():
-            kwargs["compute_entropy"] = True
-        result = super()._get_per_token_logps_and_entropies(model, *args, **kwargs)
-        self.newest_passes.append(result[:2])
-        return result
+        return self.passes.run(super()._get_per_token_logps_and_entropies, model, *args, **kwargs)
 
     # Wraps the parent's method to choose the KL term, and to set the denominator of a micro-batch that belongs to a
     # window with removed rows.
@@ -274,12 +289,15 @@ class GroupRelativeTrainer(GRPOTrainer):
         beta = self.beta
         # The policy term is linear in the advantages and the KL term in `beta`. Scaling these two, and not the loss,
         # leaves alone the entropy bonus and the router loss, whose denominators are right already.
-        self.beta = self._loss_beta(inputs, beta * weight)
+        self.beta = coefficient = self._loss_beta(inputs, beta * weight)
         try:
-            return super()._compute_loss(model, {**inputs, "advantages": inputs["advantages"] * weight})
+            loss = super()._compute_loss(model, {**inputs, "advantages": inputs["advantages"] * weight})
         finally:
             self.beta = beta
-            self.newest_passes.clear()
+            self.passes.clear()
+        if isinstance(coefficient, KLCoefficient):
+            coefficient.check_used()
+        return loss
 
     def _loss_beta(self, inputs: dict[str, Any], beta: float) -> float:
         if self.args.kl_in == "reward":
@@ -290,21 +308,22 @@ class GroupRelativeTrainer(GRPOTrainer):
 
     def _loss_kl(self, inputs: dict[str, Any]) -> torch.Tensor:
         """The chosen KL estimator on a micro-batch, (B, T), with the graph of the policy's log-probabilities."""
-        logps = self.newest_passes[-1][0]
+        logps: Any = self.passes.newest_logps
         kl = self._scorer.kl(logps, inputs["ref_per_token_logps"])
         if not self.args.use_bias_correction_kl:
             return kl
         old_logps, level = inputs.get("old_per_token_logps"), self.importance_sampling_level
         return kl * importance_weights(logps, old_logps, loss_mask(inputs), level)
 
-    # Wraps the parent's method to save what the estimator remembers.
+    # Wraps the parent's method to save what the estimator remembers: first, so that a checkpoint that looks whole,
+    # and may have been pushed, has it.
     def _save_checkpoint(self, model, trial):
-        super()._save_checkpoint(model, trial)
         if self._scorer.remembers:
             state = self._scorer.state_dict()
             folder = Path(self._get_output_dir(trial=trial)) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
             if self.args.should_save:
                 save_state(folder, self.args.advantage, state)
+        super()._save_checkpoint(model, trial)
 
     # Wraps the parent's method, which runs whenever training resumes from a checkpoint.
     def _load_optimizer_and_scheduler(self, checkpoint):
