@@ -1,5 +1,6 @@
 """The result of judging one completion."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -57,3 +58,11 @@ class Verdict:
             raise ValueError(
                 f"value {self.value!r} does not fit kind {self.kind!r}: None is for {sorted(_NOT_JUDGED)}"
             )
+
+    def __bool__(self) -> bool:
+        """Whether the completion is right: `if verify_math(...)` must not hold for every verdict. Not judged: False."""
+        return self.value == 1.0
+
+    def __float__(self) -> float:
+        """The value; NaN if there is none."""
+        return math.nan if self.value is None else self.value
