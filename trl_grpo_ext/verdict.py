@@ -60,7 +60,7 @@ class Verdict:
             )
 
     def __bool__(self) -> bool:
-        """Whether the completion is right: `if verify_math(...)` must not hold for every verdict. Not judged: False."""
+        """Whether the completion is right, so that `if verify_math(...)` means it; not judged is not right."""
         return self.value == 1.0
 
     def __float__(self) -> float:

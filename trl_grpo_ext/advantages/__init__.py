@@ -70,7 +70,7 @@ def register_advantage(name: str) -> Callable:
     all of them: [`~advantages.inputs.INPUTS`]); one with a default is optional. Keyword-only parameters are options,
     set with `advantage_kwargs`. Every tensor is float64. The estimator returns advantages of shape (N, G), of shape
     (N, G, T) if it takes a per-token input, or (N, G, S) for step rewards. To drop completions from the loss it
-    returns `(advantages, kept)` with a boolean (N, G) tensor. Unscorable completions get 0 whatever it returns for them.
+    returns `(advantages, kept)` with a boolean (N, G) tensor. Unscorable completions get 0 whatever it returns.
 
     Raises:
         [`~errors.ConfigError`]: if the name is taken or is not lower_snake_case.

@@ -56,7 +56,7 @@ INPUTS: dict[str, Input] = {
     "alpha": Input(
         "group",
         f"successes of the prompt's earlier completions, discounted; {_KEPT}",
-        cost="two forward passes for each generation batch, to measure how far the policy has moved",
+        cost="two forward passes over 32 completions of each process for each generation batch",
     ),
     "beta": Input(
         "group", f"failures of the prompt's earlier completions, discounted; {_KEPT}", cost="the same two passes"

@@ -11,13 +11,16 @@ from trl_grpo_ext.advantages.estimation import Estimator
 from trl_grpo_ext.advantages.trackers import MomentTracker, PassRateAnchor, SuccessTracker
 from trl_grpo_ext.errors import ConfigError, DataError
 from trl_grpo_ext.files import write_json
-from trl_grpo_ext.trainer.policy import MODEL_KEYS, loss_mask, without_dropout
+from trl_grpo_ext.trainer.policy import loss_mask, without_dropout
 
 
 if TYPE_CHECKING:
     from trl_grpo_ext.trainer.trainer import GroupRelativeTrainer
 
 STATE_FILE = "advantage_state.json"
+# The drift is a mean over tokens, of which this many completions of each process hold thousands.
+PROBE_ROWS = 32
+PROBE_KEYS = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask", "tool_mask")
 # Kind of history -> the inputs that it gives.
 TRACKERS: dict[Any, set[str]] = {
     SuccessTracker: {"alpha", "beta"},
@@ -133,9 +136,9 @@ class DriftClock:
     How far the policy has moved since training began, as the length of its path.
 
     The distance between two policies is the mean |log-probability difference| over the tokens of a batch. It is
-    measured between consecutive generation batches, on the tokens of the earlier one, and added up, so that nothing
-    has to be kept for each prompt but the reading of the clock at its last visit. By the triangle inequality the path
-    is no shorter than the straight distance: memories fade at least as fast as they should.
+    measured between consecutive generation batches, on some completions of the earlier one, and added up, so that
+    nothing has to be kept for each prompt but the reading of the clock at its last visit. By the triangle inequality
+    the path is no shorter than the straight distance: memories fade at least as fast as they should.
     """
 
     def __init__(self) -> None:
@@ -156,7 +159,7 @@ class DriftClock:
         """Return the reading, and measure from now on, on the batch that was just sampled. Every process calls."""
         self.reading = self.read(trainer)
         # A copy of what the model needs: rows that are taken out of the loss later must not change the probe.
-        kept = {key: output[key] for key in (*MODEL_KEYS, "tool_mask") if key in output}
+        kept = {key: output[key][:PROBE_ROWS] for key in PROBE_KEYS if key in output}
         self._probe = (kept, _logps(trainer, kept))
         return self.reading
 

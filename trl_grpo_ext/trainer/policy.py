@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 # Keys of a scored batch that go on to the model for images and the like.
 _PASS = METHODS["_get_per_token_logps_and_entropies"]
 MULTIMODAL_KEYS = _PASS[_PASS.index("compute_aux_loss") + 1 :]
-MODEL_KEYS = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask", *MULTIMODAL_KEYS)
 
 
 def loss_mask(output: dict[str, Any]) -> torch.Tensor:
