@@ -27,6 +27,7 @@ def imported(code):
         "from trl_grpo_ext.tasks import list_tasks; list_tasks()",
         "from trl_grpo_ext.rewards import RewardSpec; RewardSpec.parse({'name': 'math', 'weight': 2.0})",
         "from trl_grpo_ext.cli import main; main(['list'])",
+        "from trl_grpo_ext.cli import main; main(['verify', 'math', '--gold', '1/2', '--answer', '0.5'])",
     ],
 )
 def test_nothing_heavy_is_imported(code):

@@ -13,7 +13,7 @@ from trl_grpo_ext.errors import ConfigError, DataError, StageError
 def test_help_lists_commands_and_exit_codes(capsys):
     assert cli.main(["--help"]) == 0
     shown = capsys.readouterr().out
-    for word in ("run", "status", "report", "list", "sft", "grpo", "eval", "exit codes:", "130"):
+    for word in ("run", "status", "report", "list", "validate", "verify", "sft", "grpo", "eval", "exit codes:", "130"):
         assert word in shown
 
 

@@ -163,8 +163,11 @@ def test_answers_are_found(gold, completion):
         ("<think>it looks like \\boxed{7} and then", "truncated"),
         ("<think>a</think><think>\\boxed{7}", "truncated"),
         ("<think>a</think><answer>7", "truncated"),
-        ("so it is \\boxed{7", "malformed"),
-        ("\\boxed{7} or rather \\boxed{8", "malformed"),
+        ("so it is \\boxed{7", "truncated"),
+        ("\\boxed{7} or rather \\boxed{8", "truncated"),
+        ("so it is \\boxed{7\n\nThis is the answer.", "malformed"),
+        ("The answer is $\\frac{7}{", "truncated"),
+        ("The answer is $7 +", "truncated"),
         ("There are 7 boxes, so let me count them; more thought is needed here and", "wrong"),
     ],
 )

@@ -1,12 +1,16 @@
 """References that cannot be read make no answer wrong, and `check_golds` finds them before training does."""
 
+from pathlib import Path
+
 import pytest
 
-from trl_grpo_ext.verify import verify_math
+from trl_grpo_ext.files import read_jsonl
+from trl_grpo_ext.verify import verify_math, verify_math_batch
 from trl_grpo_ext.verify.math import check_golds, judge
-from trl_grpo_ext.verify.math.pool import Outcome, WorkerPool
+from trl_grpo_ext.verify.math.pool import Outcome, Request, WorkerPool
 
 
+CASES = Path(__file__).parents[1] / "cases"
 BROKEN = [
     "\\frac{2}{0",
     "\\sqrt{\\frac{1}{3}",
@@ -71,11 +75,28 @@ def test_text_without_meaning_still_equals_itself():
 
 def test_no_reference_is_judged_twice(monkeypatch):
     asked = []
-    monkeypatch.setattr(WorkerPool, "ask", lambda self, *pair: asked.append(pair) or Outcome("decided", equal=True))
+    monkeypatch.setattr(
+        WorkerPool, "ask", lambda self, *asking: asked.append(asking) or Outcome("decided", equal=True)
+    )
     assert [verdict.value for verdict in check_golds(["x+1", "x+1", "5", None, ""])] == [1.0, 1.0, 1.0, None, None]
-    assert asked == [("x+1", None, judge.DEFAULT_TIMEOUT)]
+    assert asked == [(Request("x+1", None), judge.DEFAULT_TIMEOUT)]
 
 
 def test_memory_spent_on_the_reference_is_its_own_fault(monkeypatch):
     monkeypatch.setattr(WorkerPool, "ask", lambda *args: Outcome("memory", blame="gold"))
-    assert verify_math("x+1", "\\boxed{x+3}").kind == "unscorable"
+    assert verify_math("x+1", "\\boxed{\\lim_{x \\to 3} x}").kind == "unscorable"
+
+
+def test_references_of_gsm8k_equal_themselves_and_their_number():
+    golds = [row["answer"] for row in read_jsonl(CASES / "gsm8k_200.jsonl")]
+    numbers = [gold.rpartition("####")[2].strip() for gold in golds]
+    assert len(golds) == 200
+    for completions in (
+        golds,
+        [f"#### {number}" for number in numbers],
+        [f"\\boxed{{{number}}}" for number in numbers],
+    ):
+        assert all(verdict.value == 1.0 for verdict in verify_math_batch(golds, completions))
+    assert all(verdict.value == 1.0 for verdict in check_golds(golds))
+    others = verify_math_batch(golds, golds[1:] + golds[:1])
+    assert sum(verdict.value == 1.0 for verdict in others) < 0.05 * len(golds)

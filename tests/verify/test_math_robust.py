@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 import trl_grpo_ext
 from trl_grpo_ext.verify import verify_math, verify_math_batch
-from trl_grpo_ext.verify.math import compare, judge, normalise, reference
+from trl_grpo_ext.verify.math import MathOptions, compare, judge, normalise, reference
+from trl_grpo_ext.verify.math.decision import Decision
 from trl_grpo_ext.verify.math.pool import Outcome, WorkerPool
 
 
@@ -26,10 +27,10 @@ answers = st.lists(st.sampled_from(PIECES), min_size=1, max_size=14).map("".join
 @given(gold=answers, answer=answers, equal=st.booleans())
 def test_any_pieces_in_any_order_get_a_verdict(gold, answer, equal):
     for pair in ((gold, answer), ("5", answer), ("(0,1)\\cup(2,3)", answer)):
-        verdict = judge._guarded(judge._read, pair[0], f"\\boxed{{{pair[1]}}}")
+        verdict = judge._guarded(judge._read, pair[0], f"\\boxed{{{pair[1]}}}", MathOptions())
         assert getattr(verdict, "kind", "") != "infra_error", verdict
         normalised = [normalise.normalise(text) for text in pair]
-        assert compare.compare(*normalised, lambda gold, answer: equal) in (True, False)
+        assert compare.compare(*normalised, lambda gold, answer: equal).equal in (True, False)
         assert reference.readable(normalised[0], lambda text: equal) in (True, False)
 
 
@@ -58,10 +59,10 @@ def test_unbalanced_structures_are_wrong_on_either_side(answer):
 
 @pytest.mark.parametrize("fault", [RecursionError, KeyError, TypeError])
 def test_a_fault_of_the_judge_is_no_score(monkeypatch, caplog, fault):
-    def broken(gold, answer):
+    def broken(gold, answer, *others):
         if answer == "13":
             raise fault("of ours")
-        return gold == answer
+        return Decision(gold == answer, "")
 
     monkeypatch.setattr(judge, "compare", broken)
     with caplog.at_level(logging.ERROR):
@@ -73,17 +74,17 @@ def test_a_fault_of_the_judge_is_no_score(monkeypatch, caplog, fault):
 
 
 def test_a_fault_on_the_way_to_the_worker_is_no_score(monkeypatch):
-    def broken(self, gold, answer, timeout):
+    def broken(self, request, timeout):
         raise ValueError("of ours")
 
     monkeypatch.setattr(WorkerPool, "ask", broken)
-    verdicts = verify_math_batch(["x+1", "x+2"], ["\\boxed{x+3}", "\\boxed{x+4}"])
+    verdicts = verify_math_batch(["x+1", "x+2"], ["\\boxed{\\lim_{x \\to 3} x}", "\\boxed{\\lim_{x \\to 4} x}"])
     assert [verdict.kind for verdict in verdicts] == ["infra_error", "infra_error"]
 
 
 def test_a_fault_in_the_worker_is_no_score(monkeypatch):
     monkeypatch.setattr(WorkerPool, "ask", lambda *args: Outcome("failed", note="KeyError"))
-    assert verify_math("x+1", "\\boxed{x+3}").value is None
+    assert verify_math("x+1", "\\boxed{\\lim_{x \\to 3} x}").value is None
 
 
 def test_no_source_file_holds_control_characters():

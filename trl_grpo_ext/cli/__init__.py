@@ -22,6 +22,8 @@ _COMMANDS = {
     "report": "make the report page of a run again, or print its numbers",
     "list": "list recipes, rewards, advantages, tasks and accelerate configs",
     "advantages": "compare what advantage estimators make of the same rewards",
+    "validate": "find the rows of a dataset that would waste a run",
+    "verify": "judge one answer, and show how",
     "sft": "supervised fine-tuning without a recipe",
     "grpo": "GRPO training without a recipe",
     "eval": "evaluate a model without a recipe",
@@ -42,7 +44,7 @@ options:
 
 exit codes:
   0    all went well
-  1    a stage, or the training, failed
+  1    a stage, or the training, failed; `validate` found rows that would waste a run
   2    something has to be changed: an argument, the recipe, the data (one line says what)
   130  interrupted; `run` goes on where it stopped when it is called again
 """

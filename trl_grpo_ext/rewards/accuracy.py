@@ -1,13 +1,14 @@
 """Is the final answer right? The maths verifier as a reward."""
 
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 from trl_grpo_ext.errors import DataError
 from trl_grpo_ext.rewards.text import OpeningTag, check_opening_tag, completion_text, prompt_opens_thinking
 from trl_grpo_ext.verdict import Verdict
-from trl_grpo_ext.verify.math import verify_math_batch
+from trl_grpo_ext.verify.math import MathOptions, verify_math_batch
+from trl_grpo_ext.verify.math.extract import thinking_start
 from trl_grpo_ext.verify.math.judge import DEFAULT_TIMEOUT
 
 
@@ -37,6 +38,33 @@ class MathReward:
             Where the `<think>` of a completion stands: `"in_completion"`, `"in_prompt"` (the chat template opens it),
             or `"auto"`: in the prompt if the prompt's text ends with it. With `"in_prompt"`, a completion that never
             closes its reasoning has no answer, whatever boxes it holds.
+        tolerance (`float`, *optional*, defaults to `0.0`):
+            Relative difference between two numbers that is forgiven; 0.0 forgives float noise only.
+        percent (`str`, *optional*, defaults to `"optional"`):
+            What 50% equals: `"optional"`: 50%, 0.5 and a bare 50; `"value"`: 50% and 0.5; `"sign"`: only what has the
+            sign, too.
+        units (`str`, *optional*, defaults to `"optional"`):
+            `"optional"`: a unit or currency may be left out or added; `"required"`: the unit of the reference has to
+            be there; `"ignored"`: any unit will do.
+        ordered_lists (`bool`, *optional*, defaults to `False`):
+            Whether the members of a bare list or a set have to come in the order of the reference.
+        ordered_tuples (`bool`, *optional*, defaults to `True`):
+            Whether the members of a tuple have to come in the order of the reference.
+        strict_parts (`bool`, *optional*, defaults to `True`):
+            Whether an answer has to give all members of a list. If not, some are enough, as long as none is wrong.
+        fallback (`str`, *optional*, defaults to `"last_expression"`):
+            What counts without box, answer tag or announced answer: `"last_expression"`, or `"none"`: nothing.
+        answer_tags (`list[str]`, *optional*, defaults to `("answer",)`):
+            Names of the tags that hold the final answer.
+        choice_text (`bool`, *optional*, defaults to `True`):
+            Whether the text of an option may follow the letter, as in "(B) 5".
+        thinking_end (`str`, *optional*):
+            What ends the thinking, where it is not `</think>`.
+        decimal_comma (`bool`, *optional*, defaults to `False`):
+            Whether a comma between digits is a decimal sign and a full stop separates thousands.
+
+    Raises:
+        [`~errors.ConfigError`]: if a value is none of these.
 
     Example:
     ```python
@@ -52,9 +80,36 @@ class MathReward:
     default_required = True
 
     def __init__(
-        self, answer_column: str | None = None, timeout: float = DEFAULT_TIMEOUT, opening_tag: OpeningTag = "auto"
+        self,
+        answer_column: str | None = None,
+        timeout: float = DEFAULT_TIMEOUT,
+        opening_tag: OpeningTag = "auto",
+        tolerance: float = 0.0,
+        percent: Literal["optional", "value", "sign"] = "optional",
+        units: Literal["optional", "required", "ignored"] = "optional",
+        ordered_lists: bool = False,
+        ordered_tuples: bool = True,
+        strict_parts: bool = True,
+        fallback: Literal["last_expression", "none"] = "last_expression",
+        answer_tags: Sequence[str] = ("answer",),
+        choice_text: bool = True,
+        thinking_end: str | None = None,
+        decimal_comma: bool = False,
     ):
         check_opening_tag(opening_tag)
+        self.options = MathOptions(
+            tolerance=tolerance,
+            percent=percent,
+            units=units,
+            ordered_lists=ordered_lists,
+            ordered_tuples=ordered_tuples,
+            strict_parts=strict_parts,
+            fallback=fallback,
+            answer_tags=answer_tags,
+            choice_text=choice_text,
+            thinking_end=thinking_end,
+            decimal_comma=decimal_comma,
+        )
         self.answer_column = answer_column
         self.timeout = timeout
         self.opening_tag = opening_tag
@@ -77,7 +132,7 @@ class MathReward:
         golds = self._golds(columns)
         texts = [self._text(prompt, completion) for prompt, completion in zip(prompts, completions, strict=True)]
         started = time.perf_counter()
-        verdicts = verify_math_batch(golds, texts, timeout=self.timeout)
+        verdicts = verify_math_batch(golds, texts, options=self.options, timeout=self.timeout)
         if log_extra is not None:
             log_extra("math_answer", [verdict.answer or "" for verdict in verdicts])
             log_extra("math_kind", [verdict.kind for verdict in verdicts])
@@ -99,7 +154,8 @@ class MathReward:
 
     def _text(self, prompt: Any, completion: Any) -> str:
         text = completion_text(completion)
-        return f"<think>{text}" if prompt_opens_thinking(self.opening_tag, prompt) else text
+        mark = thinking_start(self.options)
+        return f"{mark}{text}" if prompt_opens_thinking(self.opening_tag, prompt, mark) else text
 
     def _log_metrics(self, verdicts: list[Verdict], seconds: float, log_metric: Callable[[str, float], None]) -> None:
         if not verdicts:

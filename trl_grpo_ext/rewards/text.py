@@ -30,9 +30,9 @@ def check_opening_tag(opening_tag: str) -> None:
         raise ConfigError(f"opening_tag is {opening_tag!r}; expected one of {', '.join(map(repr, _OPENING_TAGS))}")
 
 
-def prompt_opens_thinking(opening_tag: OpeningTag, prompt: Any) -> bool:
-    """Whether the `<think>` of the completion stands in the prompt already."""
-    return opening_tag == "in_prompt" or (opening_tag == "auto" and prompt_text(prompt).rstrip().endswith("<think>"))
+def prompt_opens_thinking(opening_tag: OpeningTag, prompt: Any, mark: str = "<think>") -> bool:
+    """Whether the opening mark of the completion's thinking stands in the prompt already."""
+    return opening_tag == "in_prompt" or (opening_tag == "auto" and prompt_text(prompt).rstrip().endswith(mark))
 
 
 def _content(message: dict[str, Any]) -> str:

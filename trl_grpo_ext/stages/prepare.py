@@ -1,13 +1,12 @@
 """Stage `prepare`: rows of a task in disjoint splits, each gold graded by its own verifier, and a base model."""
 
-import json
 from collections import Counter
 
 from trl_grpo_ext.errors import DataError
 from trl_grpo_ext.files import write_json, write_jsonl
 from trl_grpo_ext.stages.stage import Stage
 from trl_grpo_ext.tasks import build_task
-from trl_grpo_ext.verify.math import check_golds, verify_math_batch
+from trl_grpo_ext.verify.validation import make_domain, plain_prompt
 
 
 FILES = {"sft": "sft.jsonl", "rl": "rl_prompts.jsonl", "eval": "eval.jsonl"}
@@ -76,13 +75,12 @@ def clean(splits: dict[str, list[dict]]) -> tuple[dict[str, list[dict]], dict[st
     for split, rows in kept.items():
         if not rows:
             raise DataError(f"split {split!r} has no rows left; raise its size, or check the task's data")
-    evaluated = {_key(row) for row in kept.get("eval", [])}
+    evaluated = {plain_prompt(row["prompt"]) for row in kept.get("eval", [])}
     for split in ("sft", "rl"):
-        leaked = [row for row in kept.get(split, []) if _key(row) in evaluated]
+        leaked = [row for row in kept.get(split, []) if plain_prompt(row["prompt"]) in evaluated]
         if leaked:
-            raise DataError(
-                f"{len(leaked)} evaluation problems are also in split {split!r}; the first: {_key(leaked[0])}"
-            )
+            shared = plain_prompt(leaked[0]["prompt"])
+            raise DataError(f"{len(leaked)} evaluation problems are also in split {split!r}; the first: {shared}")
     return kept, dropped
 
 
@@ -90,7 +88,7 @@ def _unique(rows: list[dict], dropped: list[dict]) -> list[dict]:
     seen: set[str] = set()
     unique: list[dict] = []
     for row in rows:
-        key = _key(row)
+        key = plain_prompt(row["prompt"])
         (dropped if key in seen else unique).append(row)
         seen.add(key)
     return unique
@@ -100,8 +98,9 @@ def _graded(rows: list[dict], dropped: list[dict]) -> list[dict]:
     golds = [row["answer"] for row in rows]
     # The gold is judged as a model would have to write it, boxed. Its own text is equal to itself even where it cannot
     # be compared with anything else, so that is checked apart.
-    itself = verify_math_batch(golds, [f"\\boxed{{{gold}}}" for gold in golds])
-    readable = check_golds(golds)
+    math = make_domain("math")
+    itself = math.judge(golds, golds)
+    readable = math.check(golds)
     kept = []
     for row, *verdicts in zip(rows, itself, readable, strict=True):
         failed = [verdict for verdict in verdicts if verdict.value != 1.0]
@@ -110,7 +109,3 @@ def _graded(rows: list[dict], dropped: list[dict]) -> list[dict]:
         else:
             kept.append(row)
     return kept
-
-
-def _key(row: dict) -> str:
-    return " ".join(json.dumps(row["prompt"], ensure_ascii=False).lower().split())

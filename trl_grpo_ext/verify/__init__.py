@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 
 if TYPE_CHECKING:
-    from trl_grpo_ext.verify.math import verify_math, verify_math_batch
+    from trl_grpo_ext.verify.math import MathOptions, explain_math, verify_math, verify_math_batch
 
-_HOME = {"verify_math": "math", "verify_math_batch": "math"}
+_HOME = {"MathOptions": "math", "explain_math": "math", "verify_math": "math", "verify_math_batch": "math"}
 
-__all__ = ["verify_math", "verify_math_batch"]
+__all__ = ["MathOptions", "explain_math", "verify_math", "verify_math_batch"]
 
 
 def __getattr__(name: str):

@@ -25,21 +25,34 @@ def use_local_file(script: "ScriptArguments", mixture: "DatasetMixtureConfig") -
         return
     if not script.dataset_name:
         raise ConfigError("no dataset given; use --dataset_name with a Hub id, a .jsonl file or a folder")
-    path = Path(script.dataset_name)
-    if path.is_dir():
+    loader = local_loader(script.dataset_name)
+    if loader is None:
         return
-    if not path.is_file():
-        if path.suffix in _LOADERS or script.dataset_name.startswith((".", "/", "~")):
-            raise DataError(f"no dataset file {script.dataset_name!r}; give an existing file, a folder or a Hub id")
-        return
-    if path.suffix not in _LOADERS:
-        raise DataError(f"{script.dataset_name!r} is no dataset file; expected one of {', '.join(_LOADERS)}")
 
     from trl.scripts.utils import DatasetConfig
 
-    mixture.datasets = [DatasetConfig(path=_LOADERS[path.suffix], data_files=str(path))]
+    mixture.datasets = [DatasetConfig(path=loader, data_files=script.dataset_name)]
     script.dataset_name = None
     script.dataset_train_split = "train"
+
+
+def local_loader(name: str) -> str | None:
+    """
+    The loader of `datasets` that reads a local file; `None` for a folder or a Hub id.
+
+    Raises:
+        [`~errors.DataError`]: if the file is of another type, or the name looks like a path to nothing.
+    """
+    path = Path(name)
+    if path.is_dir():
+        return None
+    if not path.is_file():
+        if path.suffix in _LOADERS or name.startswith((".", "/", "~")):
+            raise DataError(f"no dataset file {name!r}; give an existing file, a folder or a Hub id")
+        return None
+    if path.suffix not in _LOADERS:
+        raise DataError(f"{name!r} is no dataset file; expected one of {', '.join(_LOADERS)}")
+    return _LOADERS[path.suffix]
 
 
 def load(script: "ScriptArguments", mixture: "DatasetMixtureConfig") -> "DatasetDict":
@@ -60,6 +73,36 @@ def load(script: "ScriptArguments", mixture: "DatasetMixtureConfig") -> "Dataset
         return load_dataset(script.dataset_name, name=script.dataset_config, streaming=script.dataset_streaming)
     except (DatasetsError, OSError, ValueError) as error:
         raise DataError(f"cannot load the dataset {script.dataset_name or mixture.datasets!r}: {error}") from error
+
+
+def load_named(name: str, config: str | None = None) -> "DatasetDict":
+    """
+    Load a dataset without TRL, which takes seconds to import.
+
+    Args:
+        name (`str`):
+            A Hub id, a local file, or a local folder.
+        config (`str`, *optional*):
+            Configuration of a dataset that has several.
+
+    Raises:
+        [`~errors.ConfigError`]: if a configuration of a file is asked for.
+        [`~errors.DataError`]: if it cannot be loaded.
+    """
+    loader = local_loader(name)
+    if loader and config:
+        raise ConfigError(f"{name!r} is a file, which has no configuration {config!r}")
+
+    from datasets import load_dataset
+    from datasets.exceptions import DatasetsError
+
+    try:
+        return load_dataset(loader, data_files=name) if loader else load_dataset(name, name=config)
+    except (DatasetsError, OSError, ValueError) as error:
+        because = error.__cause__ or error  # what a file holds, rather than that it could not be read
+        raise DataError(f"cannot load the dataset {name!r}: {' '.join(str(because).split())}") from error
+    except StopIteration as error:  # what the JSON loader makes of a file of no bytes
+        raise DataError(f"the dataset {name!r} has no rows") from error
 
 
 def split(dataset: "DatasetDict", name: str) -> "Dataset":

@@ -1,49 +1,165 @@
-"""Compare two answers: by reading where that decides, element by element for lists and intervals, else by algebra.
+"""Compare two answers: by reading where that decides, part by part for lists and intervals, by value, else by algebra.
 
-One ladder serves both processes. The caller's process climbs it without algebra and gets `None` where only algebra can
-tell; the worker climbs the same ladder with algebra at the end.
+One ladder serves both processes. The caller's process climbs it without algebra and gets an open decision where only
+algebra can tell; the worker climbs the same ladder with algebra at the end.
 """
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import cast
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from trl_grpo_ext.verify.math.exact import digits_key, parse_plain
+from trl_grpo_ext.verify.math.decision import Decision, Rung
+from trl_grpo_ext.verify.math.evaluate import constant, factor_between, same_value
+from trl_grpo_ext.verify.math.expression import operations, parse, symbols
 from trl_grpo_ext.verify.math.normalise import normalise, spelling
-from trl_grpo_ext.verify.math.shapes import (
-    EQUALS,
-    NAME,
-    RELATION,
-    Shape,
-    read_shape,
-    solution_set,
-    split,
-    strip_set_builder,
-    turn_round,
-    without_names,
-)
+from trl_grpo_ext.verify.math.options import DEFAULT_OPTIONS, MathOptions
+from trl_grpo_ext.verify.math.reading import BY_READING, unit_reason
+from trl_grpo_ext.verify.math.shapes import EQUALS, INFINITY, split
+from trl_grpo_ext.verify.math.structures import STRUCTURES, goes_on
 from trl_grpo_ext.verify.math.units import same_unit, split_unit
 
 
 Algebra = Callable[[str, str], bool]
 
-MAX_PAIRWISE = 30  # longer lists are compared by spelling: matching n elements costs n² algebra calls
-
-_WORDS = re.compile(r"[A-Za-z][A-Za-z0-9 .,'’:\-]*\Z")
-_TEXT_COMMAND = re.compile(r"\\text\s*\{([^{}]*)\}")
-_CHOICE = re.compile(r"[(\[{]?\s*([A-Z])\s*[)\]}]?\s*(?:[.:)](?!\d).*)?\Z", re.DOTALL)
-_BASE = re.compile(r"\(?(?:\\text\{)?\s*([0-9A-Fa-f]+)\s*\}?\)?\s*_\{?(\d+)\}?\Z")
-_CLOCK = re.compile(r"(\d{1,2}):([0-5]\d)(?:\s*(?:\\text\{)?\s*([aApP])\.?\s*[mM]\.?\s*\}?)?\Z")
-_ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b", re.IGNORECASE)
+_SOMETHING = re.compile(r"\w|\\[a-zA-Z]|\\\{")
 _NONSENSE = re.compile(r"[?@#\"]|%\s*[%\w\\]")
 _APPROXIMATELY = re.compile(r"(?<=\S)\s*\\approx.*\Z|\A\s*\\approx\s*", re.DOTALL)
 _LEAD_IN = re.compile(
     r"\\text\s*\{\s*(?:approximately|about|exactly|total:?|the answer is:?|year|answer:?)\s*\}\s*=?\s*", re.IGNORECASE
 )
+_SAYS = r"[^{}\d]*\b(?:is|are|equals?|exactly|approximately|about|total|be|have|has|gets?|gives?|answer|solution)\s*:?"
+_SAID = re.compile(rf"\A\\text\s*\{{{_SAYS}\s*\}}\s*(?=\S)", re.IGNORECASE)
+_SAID_NUMBER = re.compile(
+    rf"\A\\text\s*\{{\s*(?:{_SAYS}\s+)?(?P<number>[-+]?[\d.,/]*\d%?)(?P<tail>(?:\s[^{{}}\d]*)?)\}}\Z", re.IGNORECASE
+)
+_ELLIPSIS = re.compile(
+    r"(?P<given>-?\d{1,6}(?:\s*(?P<sign>[+,])\s*-?\d{1,6})+)\s*(?P=sign)\s*\\ldots\s*(?P=sign)\s*(?P<last>-?\d{1,6})\Z"
+)
+_MAX_WRITTEN_OUT = 1_000  # members of a progression
+_LAST_CONSTANT = re.compile(r"\+\s*([A-Za-z])\Z|\A([A-Za-z])\s*\+")
+_ADDED_NAMES = frozenset("CcK")
 
 
-def compare(gold: str, answer: str, algebra: Algebra | None = None) -> bool | None:
+@dataclass(frozen=True)
+class Ladder:
+    """
+    The rungs, with what they need.
+
+    Args:
+        options ([`MathOptions`], *optional*):
+            The conventions.
+        algebra (`Callable`, *optional*):
+            Decides a pair of values that nothing else can.
+        trace (`list[Rung]`, *optional*):
+            Gets a [`Rung`] for each step that looks at the whole answers.
+    """
+
+    options: MathOptions = DEFAULT_OPTIONS
+    algebra: Algebra | None = None
+    trace: list[Rung] | None = None
+
+    def climb(self, gold: str, answer: str) -> Decision:
+        """Decide whether `answer`, or a part of it, is `gold`; `equal` is `None` only without `algebra`."""
+        if not spelling(gold) or not _SOMETHING.search(answer):
+            return self._noted("same text", gold, answer, Decision(False, "nothing to compare"))
+        if spelling(gold) == spelling(answer):
+            return self._noted("same text", gold, answer, Decision(True, "the same text"))
+        self._note("same text", gold, answer, None)
+        gold, answer = _strip_prose(gold), _strip_prose(answer)
+        inner = replace(self, trace=None)
+        for name, rung in (*BY_READING, *STRUCTURES):
+            decision = rung(gold, answer, inner)
+            self._note(name, gold, answer, decision)
+            if decision is not None:
+                return decision
+        return self.values(gold, answer)
+
+    def values(self, gold: str, answer: str) -> Decision:
+        """Compare what has no structure: by value, then by algebra."""
+        gold_value, gold_unit = split_unit(gold)
+        answer_value, answer_unit = split_unit(answer)
+        decision = self._by_value(gold, answer, (gold_value, gold_unit), (answer_value, answer_unit))
+        self._note("values", gold, answer, decision)
+        if decision is not None:
+            return decision
+        if self.algebra is None:
+            return self._noted("algebra", gold, answer, Decision(None, "only algebra can tell"))
+        equal = self.algebra(gold_value, answer_value)
+        return self._noted("algebra", gold, answer, Decision(equal, "shown equal" if equal else "not shown equal"))
+
+    def _by_value(
+        self, gold: str, answer: str, gold_parts: tuple[str, str], answer_parts: tuple[str, str]
+    ) -> Decision | None:
+        if _NONSENSE.search(answer) and not _NONSENSE.search(gold):
+            return Decision(False, "signs that no value has")
+        turned = _angles(gold_parts, answer_parts)
+        if turned is not None:
+            gold_parts, answer_parts = (turned[0], ""), (turned[1], "")
+        if not same_unit(gold_parts[1], answer_parts[1], self.options.units):
+            return Decision(False, unit_reason(gold_parts[1], answer_parts[1]))
+        if gold_parts[0].endswith("%") != answer_parts[0].endswith("%"):
+            percentage = self._percentages(gold_parts[0], answer_parts[0])
+            if percentage is not None:
+                return percentage
+        for rung in (_infinities, _nothings, self._equations):
+            decision = rung(gold_parts[0], answer_parts[0])
+            if decision is not None:
+                return decision
+        equal = same_value(gold_parts[0], _with_constant(*gold_parts[:1], answer_parts[0]), self.options.tolerance)
+        if equal is None:
+            return None
+        return Decision(equal, "the same value" if equal else _value_reason(gold_parts[0], answer_parts[0]))
+
+    def _percentages(self, gold: str, answer: str) -> Decision | None:
+        """An expression with a percent sign against one without."""
+        if self.options.percent == "sign":
+            return Decision(False, "one is a percentage, the other is not")
+        bare = constant(gold.rstrip("% "))
+        if self.options.percent == "value" or bare is None or abs(bare) < 1:
+            return None
+        same = same_value(gold.rstrip("% "), answer.rstrip("% "), self.options.tolerance)
+        return Decision(True, "the same percentage, the sign left out") if same else None
+
+    def _equations(self, gold: str, answer: str) -> Decision | None:
+        """Equations are equal up to a factor; an equation that is still to be solved is no value."""
+        gold_sides, answer_sides = split(gold, EQUALS), split(answer, EQUALS)
+        if len(gold_sides) == len(answer_sides) == 2:
+            same, _ = factor_between((gold_sides[0], gold_sides[1]), (answer_sides[0], answer_sides[1]))
+            if same is None:
+                return None
+            return Decision(same, "the same equation up to a factor" if same else "another equation")
+        for sides, other, flipped in ((gold_sides, answer_sides, False), (answer_sides, gold_sides, True)):
+            if len(sides) != 2 or len(other) != 1:
+                continue
+            left = parse(sides[0])
+            if left is None or parse(sides[1]) is None or parse(other[0]) is None:
+                return None
+            if symbols(left):
+                only_names = operations(left) <= {"symbol", "multiply", "divide"}
+                return None if only_names else Decision(False, "an equation against a value")
+            if same_value(sides[0], sides[1]) is False:
+                return Decision(False, "an equation that does not hold")
+            return self.climb(sides[1], other[0]) if not flipped else self.climb(other[0], sides[1])
+        return None
+
+    def _note(self, name: str, gold: str, answer: str, decision: Decision | None) -> None:
+        if self.trace is not None:
+            decided = "passed on" if decision is None else _said(decision)
+            self.trace.append(Rung(name, f"{gold[:200]} | {answer[:200]}", decided))
+
+    def _noted(self, name: str, gold: str, answer: str, decision: Decision) -> Decision:
+        self._note(name, gold, answer, decision)
+        return decision
+
+
+def compare(
+    gold: str,
+    answer: str,
+    algebra: Algebra | None = None,
+    options: MathOptions = DEFAULT_OPTIONS,
+    trace: list[Rung] | None = None,
+) -> Decision:
     """
     Decide whether `answer` is `gold`.
 
@@ -53,285 +169,100 @@ def compare(gold: str, answer: str, algebra: Algebra | None = None) -> bool | No
         answer (`str`):
             The answer, normalised.
         algebra (`Callable`, *optional*):
-            Decides a pair that reading cannot.
+            Decides a pair that nothing else can.
+        options ([`MathOptions`], *optional*):
+            The conventions.
+        trace (`list[Rung]`, *optional*):
+            Gets the steps.
 
     Returns:
-        `bool` or `None`: `None` only without `algebra`, where only algebra can tell.
+        [`Decision`]: `equal` is `None` only without `algebra`, where only algebra can tell.
     """
-    if not spelling(gold) or not spelling(answer):
-        return False
-    if spelling(gold) == spelling(answer):
-        return True
-    gold, answer = _strip_prose(gold), _strip_prose(answer)
-    for rung in (*_BY_READING, _relations, _structures, _named):
-        decided = rung(gold, answer, algebra)
-        if decided is not NotImplemented:
-            return decided
-    return _values(gold, answer, algebra)
+    return Ladder(options, algebra, trace).climb(gold, answer)
 
 
+@lru_cache(maxsize=1024)
 def legible(text: str) -> bool:
-    """Whether a normalised answer is a number, a time, a choice, text or a ratio: what needs no algebra to compare."""
-    return any(rung(text, text, None) is True for rung in _BY_READING)
+    """Whether a normalised answer is a number, a time, a choice, text or a ratio: what needs no value to compare."""
+    for _, rung in BY_READING:
+        decision = rung(text, text, Ladder())
+        if decision is not None and decision.equal:
+            return True
+    return False
+
+
+def _said(decision: Decision) -> str:
+    return f"{ {True: 'equal', False: 'different', None: 'open'}[decision.equal] }: {decision.reason}"
 
 
 def _strip_prose(text: str) -> str:
     text = _LEAD_IN.sub("", text, count=1)
+    if "\\text" in text:
+        text = _SAID_NUMBER.sub(r"\g<number>\\text{\g<tail>}", _SAID.sub("", text, count=1))
+    if "\\ldots" in text:
+        text = _written_out(text)
     return normalise(_APPROXIMATELY.sub("", text)) if "\\approx" in text else text.strip()
 
 
-def _numbers(gold: str, answer: str, algebra: Algebra | None):
-    """Two plain numbers, with or without unit, are decided both ways."""
-    gold_value, gold_unit = split_unit(gold)
-    answer_value, answer_unit = split_unit(answer)
-    gold_number, answer_number = parse_plain(gold_value), parse_plain(answer_value)
-    if gold_number and answer_number:
-        if (gold_number.percent and answer_unit) or (answer_number.percent and gold_unit):
-            return False  # a percentage is no length
-        return same_unit(gold_unit, answer_unit) and gold_number.equals(answer_number)
-    gold_digits, answer_digits = digits_key(gold_value), digits_key(answer_value)
-    if gold_digits and answer_digits:
-        return same_unit(gold_unit, answer_unit) and gold_digits == answer_digits
-    return NotImplemented
+def _written_out(text: str) -> str:
+    """`1, 2, …, 5` with all its members, and `1 + 2 + … + 5` as their sum; anything else unchanged."""
+    match = _ELLIPSIS.match(text.strip("{} "))
+    if not match:
+        return text
+    given = [int(number) for number in re.findall(r"-?\d+", match.group("given"))]
+    last, step = int(match.group("last")), given[1] - given[0]
+    members = list(range(given[0], last + (1 if step > 0 else -1), step)) if step else []
+    if members[: len(given)] != given or members[-1] != last or len(members) > _MAX_WRITTEN_OUT:
+        return text
+    return str(sum(members)) if match.group("sign") == "+" else ", ".join(map(str, members))
 
 
-def _clocks(gold: str, answer: str, algebra: Algebra | None):
-    a, b = _CLOCK.match(_plain_text(gold)), _CLOCK.match(_plain_text(answer))
-    if not (a and b):
-        return NotImplemented
-    half_a, half_b = (a.group(3) or "").lower(), (b.group(3) or "").lower()
-    return a.groups()[:2] == b.groups()[:2] and (half_a == half_b or not half_a or not half_b)
+def _angles(gold: tuple[str, str], answer: tuple[str, str]) -> tuple[str, str] | None:
+    """An angle in degrees against one in radians, both in radians; `None` for other pairs."""
+    for degrees, radians in ((gold, answer), (answer, gold)):
+        said = radians[1] == "radian" or (not radians[1] and "\\pi" in radians[0] and "\\pi" not in degrees[0])
+        if degrees[1] == "degree" and said and parse(degrees[0]) is not None:
+            turned = rf"({degrees[0]})\cdot\frac{{\pi}}{{180}}"
+            return (turned, answer[0]) if degrees is gold else (gold[0], turned)
+    return None
 
 
-def _bases(gold: str, answer: str, algebra: Algebra | None):
-    a, b = _BASE.match(gold), _BASE.match(answer)
-    if a and b:
-        return a.group(1).lower() == b.group(1).lower() and a.group(2) == b.group(2)
-    if a and re.fullmatch(r"[0-9A-Fa-f]+", answer):
-        return a.group(1).lower() == answer.lower()
-    return NotImplemented
+def _infinities(gold: str, answer: str) -> Decision | None:
+    signs = [INFINITY.match(text) for text in (gold, answer)]
+    if all(signs):
+        same = len({(sign.group(1) if sign else "") == "-" for sign in signs}) == 1
+        return Decision(same, "the same infinity" if same else "the other infinity")
+    if any(signs) and (parse(gold) is not None or parse(answer) is not None):
+        return Decision(False, "infinity against a value")
+    return None
 
 
-def _choices(gold: str, answer: str, algebra: Algebra | None):
-    letter = re.fullmatch(r"[(\[{]?\s*([A-Z])\s*[)\]}]?", _plain_text(gold))
-    if not letter:
-        return NotImplemented
-    chosen = _CHOICE.match(_plain_text(answer))
-    return letter.group(1) == chosen.group(1) if chosen else NotImplemented
+def _nothings(gold: str, answer: str) -> Decision | None:
+    if "\\ldots" in gold + answer and {goes_on(gold), goes_on(answer)} == {True, False}:
+        return Decision(False, "a value against one that goes on")
+    if (gold == "\\emptyset") != (answer == "\\emptyset") and (parse(gold) is not None or parse(answer) is not None):
+        return Decision(False, "the empty set against a value")
+    return None
 
 
-def _texts(gold: str, answer: str, algebra: Algebra | None):
-    """Words are compared as words: never as products of letters."""
-    gold_words, answer_words = _words(gold, _is_text(answer)), _words(answer, _is_text(gold))
-    if gold_words is None or answer_words is None:
-        if gold_words is not None and parse_plain(split_unit(answer)[0]):
-            return False
-        if answer_words is not None and parse_plain(split_unit(gold)[0]):
-            return False
-        return NotImplemented
-    return gold_words == answer_words
+def _with_constant(gold: str, answer: str) -> str:
+    """The answer with the reference's name of a constant of integration: that name is free."""
+    ours, theirs = _LAST_CONSTANT.search(gold), _LAST_CONSTANT.search(answer)
+    if not (ours and theirs):
+        return answer
+    name, other = ours.group(1) or ours.group(2), theirs.group(1) or theirs.group(2)
+    trees = parse(gold), parse(answer)
+    if name == other or not {name, other} <= _ADDED_NAMES or "C" not in (name, other) or None in trees:
+        return answer
+    rest, other_rest = ((symbols(tree) - {added}) for tree, added in zip(trees, (name, other), strict=True) if tree)
+    if rest != other_rest or len(rest) != 1 or rest & {name, other}:
+        return answer  # a constant of integration stands beside the one variable of the integral
+    at = theirs.start(1) if theirs.group(1) else theirs.start(2)
+    return answer[:at] + name + answer[at + 1 :]
 
 
-def _words(text: str, beside_text: bool = False) -> str | None:
-    plain = _plain_text(text)
-    if not _WORDS.match(plain) or not re.search(r"[A-Za-z]{2}", plain):
-        return None
-    marked = "\\text" in text or beside_text or plain.lower() == "no"
-    if not marked and not re.search(r"[A-Za-z]{3}", plain):
-        return None  # two bare letters are a product
-    words = _ORDINAL.sub("", plain.lower())
-    words = re.sub(r"[.,’':\-]", " ", words)
-    return " ".join(re.sub(r"(?<=\w{4}[^s])s\Z", "", word) for word in words.split() if word not in ("a", "an", "the"))
-
-
-def _is_text(text: str) -> bool:
-    return _TEXT_COMMAND.fullmatch(text) is not None
-
-
-def _plain_text(text: str) -> str:
-    return " ".join(_TEXT_COMMAND.sub(r" \1 ", text).split())
-
-
-def _ratios(gold: str, answer: str, algebra: Algebra | None):
-    gold_parts, answer_parts = _ratio(gold), _ratio(answer)
-    if gold_parts is None:
-        return NotImplemented
-    if answer_parts is None:
-        value = parse_plain(answer)
-        if value is None or len(gold_parts) != 2:
-            return NotImplemented
-        return gold_parts[1] != 0 and gold_parts[0] / gold_parts[1] == value.value
-    if len(gold_parts) != len(answer_parts):
-        return False
-    if 0 in gold_parts or 0 in answer_parts:
-        return gold_parts == answer_parts
-    return len({a / b for a, b in zip(gold_parts, answer_parts, strict=True)}) == 1
-
-
-def _ratio(text: str):
-    text = text.rpartition("=")[2]
-    text = re.sub(r"\\text\s*\{\s*to\s*\}|\bto\b", ":", text)
-    if ":" not in text:
-        return None
-    numbers = [parse_plain(part) for part in text.split(":")[:20]]
-    return None if any(number is None for number in numbers) else [number.value for number in numbers if number]
-
-
-_BY_READING = (_numbers, _clocks, _bases, _choices, _texts, _ratios)
-
-
-def _relations(gold: str, answer: str, algebra: Algebra | None):
-    """An inequality in one variable is the set of numbers it describes."""
-    if not (RELATION.search(gold) or RELATION.search(answer)):
-        return NotImplemented
-    gold_set, answer_set = solution_set(gold), solution_set(answer)
-    if gold_set is None or answer_set is None:
-        return NotImplemented
-    if gold_set[0] and answer_set[0] and gold_set[0] != answer_set[0]:
-        answer_set = solution_set(turn_round(answer)) or answer_set  # a < b is also b > a
-    (gold_name, gold_shape), (answer_name, answer_shape) = gold_set, answer_set
-    if gold_name and answer_name and gold_name != answer_name:
-        return NotImplemented if re.search("[a-z]", _bounds(gold_shape), re.IGNORECASE) else False
-    return _same_shape(gold_shape, answer_shape, algebra)
-
-
-def _bounds(shape: Shape) -> str:
-    return " ".join(bound for piece in shape.parts for bound in piece.parts if not bound.endswith("\\infty"))
-
-
-def _structures(gold: str, answer: str, algebra: Algebra | None):
-    """Lists without order, tuples and intervals with order and brackets, unions of intervals."""
-    gold, answer = without_names(gold, answer)
-    gold_shape, answer_shape = read_shape(strip_set_builder(gold)), read_shape(strip_set_builder(answer))
-    if gold_shape is None and answer_shape is None:
-        return NotImplemented
-    if gold_shape is None or answer_shape is None:
-        shape, other = (gold_shape, answer) if gold_shape else (cast(Shape, answer_shape), gold)
-        if shape.kind == "list" and len(shape.parts) == 1:
-            return compare(shape.parts[0], other, algebra) if gold_shape else compare(other, shape.parts[0], algebra)
-        if parse_plain(split_unit(other)[0]) or _words(other) is not None:
-            return False
-        return _values(gold, answer, algebra) if shape.kind == "list" else NotImplemented
-    gold_shape, answer_shape = _coordinates(gold_shape, answer_shape), _coordinates(answer_shape, gold_shape)
-    if gold_shape.kind != answer_shape.kind:
-        for shape, flipped in ((gold_shape, False), (answer_shape, True)):
-            if shape.kind == "list" and len(shape.parts) == 1:
-                return compare(gold, shape.parts[0], algebra) if flipped else compare(shape.parts[0], answer, algebra)
-        return False if "list" in (gold_shape.kind, answer_shape.kind) else NotImplemented
-    return _same_shape(gold_shape, answer_shape, algebra)
-
-
-def _coordinates(shape: Shape, other: Shape) -> Shape:
-    """`x = 1, y = 2` stands for the point (1, 2) when it is compared with a tuple."""
-    if shape.kind != "list" or other.kind != "tuple":
-        return shape
-    named = [name_and_value(part) for part in shape.parts]
-    names = {name for name, _ in named}
-    if None in names or len(names) < len(named):
-        return shape
-    return Shape("tuple", tuple(value for _, value in named), other.brackets)
-
-
-def _same_shape(gold: Shape, answer: Shape, algebra: Algebra | None) -> bool | None:
-    if gold.kind == "list":
-        gold, answer = _distinct(gold), _distinct(answer)
-    if len(gold.parts) != len(answer.parts):
-        return NotImplemented if gold.kind == "union" else False
-    if gold.kind == "matrix":
-        return _all(_compare_parts(a, b, algebra) for a, b in zip(gold.parts, answer.parts, strict=True))
-    if gold.kind == "tuple":
-        if gold.brackets != answer.brackets:
-            return False
-        return _all(compare(a, b, algebra) for a, b in zip(gold.parts, answer.parts, strict=True))
-    if Counter(map(_element_key, gold.parts)) == Counter(map(_element_key, answer.parts)):
-        return True
-    if len(gold.parts) > MAX_PAIRWISE:
-        return False
-    return _matched(gold.parts, answer.parts, algebra)
-
-
-def _distinct(shape: Shape) -> Shape:
-    return Shape(shape.kind, tuple({_element_key(part): part for part in shape.parts}.values()))
-
-
-def _element_key(part):
-    if isinstance(part, Shape):
-        return (part.kind, part.brackets, tuple(map(_element_key, part.parts)))
-    number = parse_plain(part)
-    return (number.value, number.percent) if number else spelling(part)
-
-
-def _matched(gold: tuple, answer: tuple, algebra: Algebra | None) -> bool | None:
-    left = list(answer)
-    undecided = False
-    for part in gold:
-        verdicts = []
-        for index, candidate in enumerate(left):
-            verdict = _compare_parts(part, candidate, algebra)
-            if verdict:
-                del left[index]
-                break
-            verdicts.append(verdict)
-        else:
-            if all(verdict is False for verdict in verdicts):
-                return False
-            undecided = True
-    return None if undecided else True
-
-
-def _compare_parts(gold, answer, algebra: Algebra | None) -> bool | None:
-    if isinstance(gold, Shape) and isinstance(answer, Shape):
-        same = _same_shape(gold, answer, algebra) if gold.kind == answer.kind else False
-        return False if same is NotImplemented else same
-    if isinstance(gold, Shape) or isinstance(answer, Shape):
-        return False
-    return compare(gold, answer, algebra)
-
-
-def _all(verdicts: Iterable[bool | None]) -> bool | None:
-    undecided = False
-    for verdict in verdicts:
-        if verdict is False:
-            return False
-        undecided = undecided or verdict is None
-    return None if undecided else True
-
-
-def _named(gold: str, answer: str, algebra: Algebra | None):
-    """`x = 5` is 5, and `y = 5` is not `x = 5`; the last member of a chain of equalities is the value."""
-    gold_name, gold_value = name_and_value(gold)
-    answer_name, answer_value = name_and_value(answer)
-    if gold_name is None and answer_name is None:
-        return NotImplemented
-    if gold_name is not None and answer_name is not None:
-        if spelling(gold_name) == spelling(answer_name):
-            return compare(gold_value, answer_value, algebra)
-        if parse_plain(gold_value) and parse_plain(answer_value):
-            return False
-        return NotImplemented
-    if len(split(answer if gold_name is not None else gold, EQUALS)) > 1:
-        return NotImplemented
-    return compare(gold_value, answer_value, algebra)
-
-
-def name_and_value(text: str) -> tuple[str | None, str]:
-    """Split `x = 5` into the name (`None` if there is none, `""` for more than a name) and the last value."""
-    sides = split(text, EQUALS)
-    if len(sides) < 2:
-        return None, text
-    name = sides[0].replace("|", "").strip()
-    if NAME.match(name) or len(sides) > 2 or _words(name):
-        return name if NAME.match(name) or _words(name) else "", sides[-1].strip()
-    return None, text
-
-
-def _values(gold: str, answer: str, algebra: Algebra | None) -> bool | None:
-    if algebra is None:
-        return None
-    if _NONSENSE.search(answer) and not _NONSENSE.search(gold):
-        return False
-    gold_value, gold_unit = split_unit(gold)
-    answer_value, answer_unit = split_unit(answer)
-    if not same_unit(gold_unit, answer_unit):
-        return False
-    return algebra(gold_value, answer_value)
+def _value_reason(gold: str, answer: str) -> str:
+    golds, answers = parse(gold), parse(answer)
+    if golds is not None and answers is not None and symbols(golds) != symbols(answers):
+        return "other variables"
+    return "another value" if golds is not None and not symbols(golds) else "another function of its variables"

@@ -3,14 +3,15 @@
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import inf, log10
 
 
 MAX_DIGITS = 400  # beyond this a number is compared as a string of digits: arithmetic on it costs more than it tells
 _MAX_EXPONENT = 400
 _MAX_EVALUATED_DIGITS = 100_000
-_FLOAT_NOISE = Fraction(1, 10**15)  # a double keeps 15 digits
-_NOISY_DIGITS = 12  # shorter decimals are roundings, and a rounding is not the value
+FLOAT_NOISE = Fraction(1, 10**15)  # a double keeps 15 digits
+NOISY_DIGITS = 12  # shorter decimals are roundings, and a rounding is not the value
 
 _UNSIGNED = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+"
 _DECIMAL = re.compile(rf"({_UNSIGNED})\Z")
@@ -48,16 +49,20 @@ class Plain:
     percent: bool = False
     step: Fraction | None = None
 
-    def equals(self, other: "Plain") -> bool:
+    def equals(self, other: "Plain", tolerance: float = 0.0, percent: str = "optional") -> bool:
         """Whether both are the same number. 50% is 0.5, and also a bare 50; 0.25% is not a bare 0.25."""
-        if _close(self._share(), other._share(), self.step, other.step):
+        if percent == "sign" and self.percent != other.percent:
+            return False
+        if _close(self._share(), other._share(), tolerance, self.step, other.step):
             return True
-        return abs(self.value) >= 1 and _close(self.value, other.value, self.step, other.step)
+        bare = percent == "optional" and abs(self.value) >= 1
+        return bare and _close(self.value, other.value, tolerance, self.step, other.step)
 
     def _share(self) -> Fraction:
         return self.value / 100 if self.percent else self.value
 
 
+@lru_cache(maxsize=4096)
 def parse_plain(text: str) -> Plain | None:
     """
     Read a normalised string as one plain number.
@@ -144,7 +149,7 @@ def _decimal(text: str) -> Plain | None:
     digits = text.replace(",", "")
     places = len(digits.partition(".")[2])
     significant = len(digits.replace(".", "").lstrip("0"))
-    step = Fraction(1, 10**places) if places and significant >= _NOISY_DIGITS else None
+    step = Fraction(1, 10**places) if places and significant >= NOISY_DIGITS else None
     return Plain(Fraction(digits.rstrip(".") or "0"), step=step)
 
 
@@ -175,6 +180,11 @@ def _scientific(text: str) -> Plain | None:
     return Plain(Fraction((factor or e_factor or "1").replace(",", "").rstrip(".")) * Fraction(10) ** int(power))
 
 
-def _close(a: Fraction, b: Fraction, *steps: Fraction | None) -> bool:
+def _close(a: Fraction, b: Fraction, tolerance: float, *steps: Fraction | None) -> bool:
+    if a == b:
+        return True
+    gap = abs(a - b)
+    if tolerance and gap <= Fraction(tolerance) * max(abs(a), abs(b)):
+        return True
     noise = [step for step in steps if step is not None]
-    return a == b or (bool(noise) and abs(a - b) < max([*noise, _FLOAT_NOISE * abs(b)]))
+    return bool(noise) and gap < max([*noise, FLOAT_NOISE * abs(b)])

@@ -1,15 +1,19 @@
 """Find the answer in a completion, and the reference in the forms datasets store it. Every search here is linear."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 from numbers import Integral, Real
 from typing import Literal
 
+from trl_grpo_ext.verify.math.options import DEFAULT_OPTIONS, MathOptions
+
 
 _BOX = re.compile(r"\\f?boxed(?![a-zA-Z])\s*")
 _ANNOUNCED = re.compile(
-    r"(?:\b(?:final\s+)?answer\b(?:\s+is\b)?|\bfinal\s+(?:result|value)\b(?:\s+is\b)?|\bthe\s+result\s+is\b)"
+    r"(?:\b(?:final\s+)?answer\b(?:\s+is\b)?|\bfinal\s+(?:result|value)\b(?:\s+is\b)?|\bthe\s+result\s+is\b"
+    r"|\bcorrect\s+(?:option|choice)\s+is\b)"
     r"\s*(?:\*\*|__)?\s*[:=]?\s*(?:\*\*|__)?",
     re.IGNORECASE,
 )
@@ -24,15 +28,17 @@ _MATH_SPAN = re.compile(
 _BARE_BOX = re.compile(r"\d[\d.,]*\d|[^\s$\\]")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _FORMULA_END = re.compile(r"\$|\\[)\]]")
+_CUT_OFF = re.compile(r"\{?[^\n]{0,300}\Z")  # a value as long as any, and then nothing: the length limit, not a slip
+_CUT = re.compile(r"\A\\[(\[](?![\s\S]*\\[)\]])|[-+*/^_=,(]\s*\Z")
 _PARAGRAPH = re.compile(r"\n\s*\n")
 _LAST_IS = re.compile(r".*\bis\b", re.DOTALL)
 _CLAUSE = re.compile(r"(?:[.!?;](?=\s|\Z)|,?\s+(?:because|since|which|as|so|when|where|for|I hope)\b)")
 _LAST_NUMBER = re.compile(
-    r"(?P<number>(?<![\w.])[-+−]?\$?\d[\d,]{0,400}(?:\.\d{1,400})?(?:/\d{1,400})?%?)(?:\s*[a-zA-Z°]{1,15}){0,2}[\s.!*$`]*\Z"
+    r"(?P<number>(?<![\w.^{\\])[-+−]?\$?\d[\d,]{0,400}(?:\.\d{1,400})?(?:/\d{1,400})?%?)(?:\s*[a-zA-Z°]{1,15}){0,2}[\s.!*$`]*\Z"
 )
-_OPEN_TAG, _CLOSE_TAG = "<answer>", "</answer>"
-_OPENINGS = ("<think>", "<|begin_of_thought|>")
-_CLOSINGS = ("</think>", "<|end_of_thought|>")
+_LAST_EMPHASIS = re.compile(r"\*\*([^*\n]{1,100})\*\*[\s.!]*\Z")
+_CHOSEN = re.compile(r"\b(?:option|choice)\s+(\(?[A-F]\)?)\s+is\s+(?:the\s+)?(?:correct|right)\b", re.IGNORECASE)
+_THOUGHTS = (("<think>", "</think>"), ("<|begin_of_thought|>", "<|end_of_thought|>"))
 _TAIL = 4_000  # where an unboxed answer may stand, in characters from the end: it is the last thing a completion says
 
 
@@ -47,8 +53,8 @@ class Extraction:
         kind (`str`):
             `"found"`, or why there is none: `"no_answer"`, `"malformed"`, `"truncated"`.
         source (`str`):
-            Where it was read: `"answer tag"`, `"box"`, `"announcement"`, `"closing formula"`, `"closing number"`,
-            `"whole text"`; for a missing answer, what was wrong.
+            Where it was read: `"answer tag"`, `"box"`, `"announcement"`, `"closing emphasis"`, `"closing formula"`,
+            `"closing number"`, `"whole text"`; for a missing answer, what was wrong.
     """
 
     answer: str | None
@@ -56,46 +62,51 @@ class Extraction:
     source: str
 
 
-def read_completion(text: str) -> Extraction:
+def read_completion(text: str, options: MathOptions = DEFAULT_OPTIONS) -> Extraction:
     """
     Find the answer a completion commits to.
 
     Only text after the last `</think>` counts. In it, in this order: the last `<answer>…</answer>`; the last
     `\\boxed{…}` (adjacent boxes joined by "and" or commas form a list); the last announced answer ("answer is …",
-    "#### …"); and, for text that announces nothing, the formula or number it ends with, or all of a short line.
+    "#### …"); and, for text that announces nothing, the bold words, formula or number it ends with, or all of a short
+    line.
 
     Args:
         text (`str`):
             The completion.
+        options ([`MathOptions`], *optional*):
+            `thinking_end`, `answer_tags` and `fallback` say where to look.
 
     Returns:
         [`Extraction`]
     """
-    spoken = _after_thinking(text)
+    spoken = _after_thinking(text, options)
     if spoken is None:
         return Extraction(None, "truncated", "the reasoning was never closed")
-    inside = _answer_tag(spoken)
+    inside = _answer_tag(spoken, options.answer_tags)
     if inside is not None:
-        found = _read_spoken(inside)
-        if found.source in ("box", "announcement", "empty box") or found.kind == "malformed":
+        found = _read_spoken(inside, options)
+        if found.source in ("box", "announcement", "empty box") or found.kind in ("malformed", "truncated"):
             return found
         content = inside.strip()
         if not content:
             return Extraction(None, "no_answer", "the answer tag is empty")
         return Extraction(content, "found", "answer tag")
-    if _OPEN_TAG in spoken:
-        boxed = _read_boxes(spoken[spoken.rfind(_OPEN_TAG) :])
-        return boxed or Extraction(None, "truncated", "the answer tag was never closed")
-    return _read_spoken(spoken)
+    opened = max((spoken.rfind(f"<{tag}>") for tag in options.answer_tags), default=-1)
+    if opened >= 0:
+        return _read_boxes(spoken[opened:]) or Extraction(None, "truncated", "the answer tag was never closed")
+    return _read_spoken(spoken, options)
 
 
-def read_gold(gold: object) -> str | None:
+def read_gold(gold: object, options: MathOptions = DEFAULT_OPTIONS) -> str | None:
     """
     Read a reference answer as datasets hold it: bare LaTeX, a number, `#### 42`, a worked solution with a box.
 
     Args:
         gold (`object`):
             The reference. Numbers are accepted; anything else that is not a string is unusable.
+        options ([`MathOptions`], *optional*):
+            `answer_tags` are read in references, too.
 
     Returns:
         `str` or `None`: The reference answer, or `None` when there is nothing to compare with.
@@ -109,32 +120,58 @@ def read_gold(gold: object) -> str | None:
     boxed = _read_boxes(gold)
     if boxed is not None:
         return boxed.answer
-    gold = _answer_tag(gold) or gold
+    gold = _answer_tag(gold, options.answer_tags) or gold
     announced = _read_announced(gold) if len(gold.split()) > 3 else None
+    if announced and announced.count("{") != announced.count("}"):
+        announced = None  # it was announced inside an argument
     answer = announced or gold.strip()
     return answer or None
 
 
-def _after_thinking(text: str) -> str | None:
-    closed = max(text.rfind(mark) + len(mark) if mark in text else 0 for mark in _CLOSINGS)
-    opened = max(text.rfind(mark) for mark in _OPENINGS)
+def thinking_start(options: MathOptions) -> str:
+    """The mark that opens the thinking which `thinking_end` closes: `<think>` for `</think>`, `[T]` for `[/T]`."""
+    return options.thinking_end.replace("/", "", 1) if options.thinking_end else _THOUGHTS[0][0]
+
+
+def _after_thinking(text: str, options: MathOptions) -> str | None:
+    marks: tuple[tuple[str, str], ...] = _THOUGHTS
+    if options.thinking_end:
+        start = thinking_start(options)
+        marks = ((start if start != options.thinking_end else "", options.thinking_end),)
+    closed = max(text.rfind(mark) + len(mark) if mark in text else 0 for _, mark in marks)
+    opened = max(text.rfind(mark) if mark else -1 for mark, _ in marks)
     return None if opened >= closed and opened >= 0 else text[closed:]
 
 
-def _answer_tag(text: str) -> str | None:
-    end = text.rfind(_CLOSE_TAG)
-    start = text.rfind(_OPEN_TAG, 0, max(end, 0))
-    return text[start + len(_OPEN_TAG) : end] if start >= 0 else None
+def _answer_tag(text: str, tags: Sequence[str]) -> str | None:
+    last, inside = -1, None
+    for tag in tags:
+        end = text.rfind(f"</{tag}>")
+        start = text.rfind(f"<{tag}>", 0, max(end, 0))
+        if start > last:
+            last, inside = start, text[start + len(tag) + 2 : end]
+    return inside
 
 
-def _read_spoken(text: str) -> Extraction:
+def _read_spoken(text: str, options: MathOptions) -> Extraction:
     boxed = _read_boxes(text)
     if boxed is not None:
         return boxed
     tail = text[-_TAIL:].strip()
     announced = _read_announced(tail)
+    chosen = None if announced else _CHOSEN.search(tail)
+    if chosen:
+        return Extraction(chosen.group(1), "found", "announcement")
     if announced is not None:
+        open_brace = announced.count("{") > announced.count("}")
+        if tail.endswith(announced) and (open_brace or _CUT.search(announced)):
+            return Extraction(None, "truncated", "the text ends inside the announced answer")
         return Extraction(announced, "found", "announcement")
+    if options.fallback == "none":
+        return Extraction(None, "no_answer", "no box, no answer tag and no announced answer")
+    emphasis = _LAST_EMPHASIS.search(tail[-200:])
+    if emphasis:
+        return Extraction(emphasis.group(1).strip(), "found", "closing emphasis")
     spans = list(_MATH_SPAN.finditer(tail))
     if spans and not tail[spans[-1].end() :].strip(" .*!`\n"):
         return Extraction(_span_content(spans[-1]), "found", "closing formula")
@@ -152,6 +189,8 @@ def _read_boxes(text: str) -> Extraction | None:
         return None
     last = _box_content(text, marks[-1].end(), len(text))
     if last is None:
+        if _CUT_OFF.match(text, marks[-1].end()):
+            return Extraction(None, "truncated", "the text ends inside the last box")
         return Extraction(None, "malformed", "the last box is never closed")
     if not last[0].strip("$ \t\n{}"):
         return Extraction(None, "no_answer", "empty box")

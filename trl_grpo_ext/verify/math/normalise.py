@@ -56,8 +56,12 @@ _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "012345678
 _SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
 _RAISED = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+")
 _LOWERED = re.compile("[₀₁₂₃₄₅₆₇₈₉]+")
+_HIGHER_ROOT = re.compile(r"([∛∜])\s*(\d+(?:\.\d+)?|[a-zA-Z])")
 _ROOT = re.compile(r"√\s*(?:(\d+(?:\.\d+)?|[a-zA-Z])|(?=[({]))")
 
+_THOUSANDS_STOP = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:\.\d{3})+(?![\d.])")
+_DECIMAL_COMMA = re.compile(r"(?<=\d)(?:,|\{,\})(?=\d)")
+_ROW_BREAK = "\u2424"
 _PERCENT = r"(?:per\s?cent(?:age|s)?|pct)"
 _SAME = (
     (re.compile(r"\\(?:[dtc]frac)(?![a-zA-Z])"), r"\\frac"),
@@ -73,8 +77,19 @@ _SAME = (
     (re.compile(r"\\(?:leq|leqslant)(?![a-zA-Z])"), r"\\le"),
     (re.compile(r"\\(?:geq|geqslant)(?![a-zA-Z])"), r"\\ge"),
     (re.compile(r"\\neq(?![a-zA-Z])"), r"\\ne"),
-    (re.compile(r"\\(?:dots|cdots|dotsc|dotsb)(?![a-zA-Z])|\.\.\."), r"\\ldots "),
+    (re.compile(r"\\(?:dots|cdots|dotsc|dotsb)(?![a-zA-Z])"), r"\\ldots "),
+    (re.compile(r"\.\.\."), r"\\ldots "),
     (re.compile(r"\\(max|min|gcd|lcm)\s*\\\{([^{}\\]{1,200})\\\}"), r"\\\1(\2)"),
+    (re.compile(r"\{\s*([^{}]{1,100}?)\s*\\choose(?![a-zA-Z])\s*([^{}]{1,100}?)\s*\}"), r"\\binom{\1}{\2}"),
+    (re.compile(r"\\var(phi|epsilon|theta|rho|sigma)(?![a-zA-Z])"), r"\\\1"),
+    (re.compile(r"\\text\s*\{\s*\\?([$€£¥%])\s*\}"), r"\1"),
+    (re.compile(r"\\underline\s*\{([^{}]*)\}"), r"\1"),
+    (re.compile(r"\\mathbb\s*([A-Z])(?![a-zA-Z])"), r"\\mathbb{\1}"),
+    (re.compile(r"\\(?:wide)?hat\s*\{?\s*\\?([ijk])(?:math)?(?![a-zA-Z])\s*\}?"), r" \1 "),
+    (re.compile(r"\\text\s*\{\s*(?:positive\s+|\+)?infinity\s*\}", re.IGNORECASE), r"\\infty "),
+    (re.compile(r"\\text\s*\{\s*(?:negative\s+|-)infinity\s*\}", re.IGNORECASE), r"-\\infty "),
+    (re.compile(r"\A(?:positive\s+)?infinity\Z", re.IGNORECASE), r"\\infty "),
+    (re.compile(r"\Anegative\s+infinity\Z", re.IGNORECASE), r"-\\infty "),
     (re.compile(r"\\lt(?![a-zA-Z])"), "<"),
     (re.compile(r"\\gt(?![a-zA-Z])"), ">"),
     (re.compile(r"\\(?:varnothing|O)(?![a-zA-Z])"), r"\\emptyset"),
@@ -95,7 +110,8 @@ _SAME = (
     (re.compile(r"(?<=\d)\{,\}(?=\d{3}(?!\d))"), ","),
     (re.compile(r"(?<=\d)\{,\}(?=\d)"), "."),
     (re.compile(r"\{:\}"), ":"),
-    (re.compile(r"\\(?:[!,;: ]|quad|qquad|hspace\{[^{}]*\}|phantom\{[^{}]*\})|~"), " "),
+    (re.compile(r"\\(?:[!,;: ]|quad|qquad|hspace\{[^{}]*\}|phantom\{[^{}]*\})"), " "),
+    (re.compile(r"~"), " "),
     (re.compile(r"\\([%$#])"), r"\1"),
     (re.compile(r"\\frac\s*(\d)\s*(\d)"), r"\\frac{\1}{\2}"),
     (re.compile(r"\\frac\s*(\d)\s*\{"), r"\\frac{\1}{"),
@@ -115,6 +131,17 @@ _SAME = (
     (re.compile(r"\\(begin|end)\{(?:b|small)matrix\}"), r"\\\1{pmatrix}"),
     (
         re.compile(
+            r"[(\[]\s*\\begin\{(?:array\}\s*\{[^{}]*\}|matrix\})((?:(?!\\begin|\\end).)*)\\end\{(?:array|matrix)\}\s*[)\]]"
+        ),
+        r"\\begin{pmatrix}\1\\end{pmatrix}",
+    ),
+    (
+        re.compile(r"[(\[]\s*(\\begin\{pmatrix\}(?:(?!\\begin|\\end).)*\\end\{pmatrix\})\s*[)\]]\Z"),
+        r"\1",
+    ),
+    (re.compile(_ROW_BREAK + r"\s*\[\s*-?[\d.]+\s*(?:pt|ex|em|mm|cm)\s*\]"), _ROW_BREAK),
+    (
+        re.compile(
             r"\\(?:mathbf|boldsymbol|mathit|bm|mathrm|textbf|emph|textit|mathsf|mathbb)\s*\{\s*([-+\d.,]+)\s*\}"
         ),
         r"\1",
@@ -126,8 +153,8 @@ _SAME = (
     (re.compile(rf"(?<=\S)\s*\\text\s*\{{\s*(?:%|{_PERCENT})\.?\s*\}}", re.IGNORECASE), "%"),
     (re.compile(rf"(?<=[\d}})])\s*{_PERCENT}(?!\.?\s*[a-zA-Z])", re.IGNORECASE), "%"),
 )
+_SAME_WITHOUT_COMMANDS = tuple(rule for rule in _SAME if not rule[0].pattern.startswith(r"\\"))
 _SIMPLEST = re.compile(r"-?[0-9]+(?:\.[0-9]+)?\Z")  # numeric tasks hold little else, and it is spelled one way already
-_ROW_BREAK = "\u2424"
 _DELIMITER = re.compile(r"(?<!\\)\$|\\[()](?![a-zA-Z(])")
 _WRAPPERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), ("`", "`"))
 _SPACE_THAT_MATTERS = re.compile(r"(?<=[0-9A-Za-z])\s+(?=[0-9A-Za-z])")
@@ -150,9 +177,15 @@ def normalise(text: str) -> str:
     text = _unwrap(text).replace("\\\\", _ROW_BREAK)  # so that no rule takes half of it for an escaped space
     if len(_DELIMITER.findall(text)) % 2 == 0:
         text = _DELIMITER.sub(" ", text)
-    for pattern, replacement in _SAME:
+    for pattern, replacement in _SAME if "\\" in text else _SAME_WITHOUT_COMMANDS:
         text = pattern.sub(replacement, text)
     return _unwrap(" ".join(text.replace(_ROW_BREAK, r" \\ ").split()))
+
+
+def with_decimal_point(text: str) -> str:
+    """Rewrite numbers with a decimal comma, and full stops between thousands, as LaTeX has them: 1.234,5 as 1234.5."""
+    text = _THOUSANDS_STOP.sub(lambda match: match.group().replace(".", ""), text)
+    return _DECIMAL_COMMA.sub(".", text)
 
 
 def spelling(text: str) -> str:
@@ -167,6 +200,7 @@ def _from_unicode(text: str) -> str:
         return "".join(character if character.isprintable() else " " for character in text)
     text = _RAISED.sub(lambda match: "^{" + match.group().translate(_SUPERSCRIPTS) + "}", text)
     text = _LOWERED.sub(lambda match: "_{" + match.group().translate(_SUBSCRIPTS) + "}", text)
+    text = _HIGHER_ROOT.sub(lambda match: rf"\sqrt[{'∛∜'.index(match.group(1)) + 3}]{{{match.group(2)}}}", text)
     text = _ROOT.sub(lambda match: rf"\sqrt{{{match.group(1)}}}" if match.group(1) else r"\sqrt", text)
     text = re.sub(r"\\sqrt\(([^()]{1,200})\)", r"\\sqrt{\1}", text)
     text = re.sub(r"(?<=\d)[⁄∕](?=\d)", "/", text).translate(_UNICODE)

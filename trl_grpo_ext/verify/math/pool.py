@@ -9,12 +9,15 @@ import sys
 import threading
 import time
 import weakref
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, cast
 
 import psutil
+
+from trl_grpo_ext.verify.math.decision import Rung
+from trl_grpo_ext.verify.math.options import DEFAULT_OPTIONS, MathOptions
 
 
 MAX_WORKERS = 4
@@ -39,12 +42,37 @@ class Outcome:
             What was being read when time or memory ran out: `"gold"` or `"answer"`.
         note (`str`, *optional*, defaults to `""`):
             One line of detail.
+        rungs (`tuple[Rung]`, *optional*, defaults to `()`):
+            The steps of the decision, where they were asked for.
     """
 
     status: str
     equal: bool = False
     blame: str = "answer"
     note: str = ""
+    rungs: tuple[Rung, ...] = ()
+
+
+@dataclass(frozen=True)
+class Request:
+    """
+    What a worker is asked.
+
+    Args:
+        gold (`str`):
+            The reference, normalised.
+        answer (`str` or `None`):
+            The answer, normalised; without one, the question is whether the reference can be read.
+        options ([`MathOptions`], *optional*):
+            The conventions.
+        explain (`bool`, *optional*, defaults to `False`):
+            Whether the steps are wanted, too.
+    """
+
+    gold: str
+    answer: str | None
+    options: MathOptions = DEFAULT_OPTIONS
+    explain: bool = False
 
 
 class WorkerDied(Exception):
@@ -74,9 +102,9 @@ class Worker:
         self._inner: int | None = None
         self._requests = 0
 
-    def ask(self, gold: str, answer: str | None, timeout: float) -> Outcome:
+    def ask(self, request: Request, timeout: float) -> Outcome:
         """
-        Judge one pair, or without `answer` whether the reference can be read, within `timeout` seconds of the worker's
+        Judge one pair within `timeout` seconds of the worker's
         own time. On a busy machine that takes longer on the clock; after three times `timeout` the machine, not the
         pair, has failed.
 
@@ -86,10 +114,10 @@ class Worker:
         if self._inner is None:
             self._await_ready()
         self._requests += 1
-        request = {"id": self._requests, "gold": gold, "answer": answer}
+        sent = {"id": self._requests, **asdict(request)}
         begun = self._cpu_seconds()
         deadline, latest = time.monotonic() + timeout, time.monotonic() + _PATIENCE * timeout
-        self._input.write(json.dumps(request).encode() + b"\n")
+        self._input.write(json.dumps(sent).encode() + b"\n")
         reading = None
         while True:
             message = self._receive(deadline)
@@ -108,7 +136,8 @@ class Worker:
                 continue
             if message["last"]:
                 self._inner = None
-            return Outcome(message["status"], message["equal"], reading or "answer", message["note"])
+            rungs = tuple(Rung(*rung) for rung in message["rungs"])
+            return Outcome(message["status"], message["equal"], reading or "answer", message["note"], rungs)
 
     def close(self, deadline: float) -> None:
         """End the process: politely until `deadline`, then by force. Leaves no zombie."""
@@ -184,14 +213,14 @@ class WorkerPool:
         self._changed = threading.Condition()
         weakref.finalize(self, _close_workers, self._workers, os.getpid())
 
-    def ask(self, gold: str, answer: str | None, timeout: float) -> Outcome:
+    def ask(self, request: Request, timeout: float) -> Outcome:
         """Judge one pair. A worker that dies is replaced and asked once more; a second death is a failure of ours."""
         note = ""
         for _ in range(2):
             worker = None
             try:
                 worker = self._borrow()
-                outcome = worker.ask(gold, answer, timeout)
+                outcome = worker.ask(request, timeout)
             except (WorkerDied, OSError) as error:
                 note = str(error)
                 if worker is not None:

@@ -3,8 +3,13 @@
 import re
 from collections.abc import Callable
 
-from trl_grpo_ext.verify.math.compare import legible, name_and_value
+from trl_grpo_ext.verify.math.compare import legible
+from trl_grpo_ext.verify.math.evaluate import has_pole
+from trl_grpo_ext.verify.math.expression import parse, symbols
+from trl_grpo_ext.verify.math.families import family
+from trl_grpo_ext.verify.math.intervals import real_set
 from trl_grpo_ext.verify.math.shapes import Shape, read_shape, solution_set, split, strip_set_builder
+from trl_grpo_ext.verify.math.structures import name_and_value
 from trl_grpo_ext.verify.math.units import split_unit
 
 
@@ -38,6 +43,11 @@ def readable(reference: str, reads: Callable[[str], bool]) -> bool:
     if cut_off(reference):
         return False
     if legible(reference):
+        return True
+    tree = parse(split_unit(reference)[0])
+    if tree is not None:
+        return bool(symbols(tree)) or not has_pole(tree)
+    if family(strip_set_builder(reference)) or real_set(reference):
         return True
     if "\\ldots" in reference:
         return all(readable(part, reads) for part in split(reference.replace("\\ldots", ","), _SEPARATOR))

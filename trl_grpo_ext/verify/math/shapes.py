@@ -1,23 +1,32 @@
 """The structure of an answer: lists, tuples, intervals, unions, matrices, and inequalities as sets."""
 
+import itertools
 import re
 from dataclasses import dataclass
+from fractions import Fraction
 
+from trl_grpo_ext.verify.math.evaluate import constant, linear
 from trl_grpo_ext.verify.math.exact import digits_key, parse_plain
 from trl_grpo_ext.verify.math.normalise import spelling
 
 
 NAME = re.compile(
-    r"(?:[A-Za-z]|\\frac\{d[a-z]\}\{d[a-z]\}|\\[a-zA-Z]+|\|\s*[A-Z]{1,3}\s*\||\\angle\s*[A-Z]{1,3}|[A-Z]{2,3})"
-    r"'*(?:_\{?\w+\}?)?(?:\([a-zA-Z0-9, ]*\))?\Z"
+    r"(?:[A-Za-z]|\\frac\{d[a-z]\}\{d[a-z]\}|\\frac\{[A-Z]{2}\}\{[A-Z]{2}\}|\\[a-zA-Z]+|\|\s*[A-Z]{1,3}\s*\||\\(?:angle|triangle)\s*(?:[A-Z](?:_\{?\w+\}?)?'*\s*){1,3}|[A-Z]{2,3})"
+    r"'*(?:_\{?\w+\}?)?(?:\^\{?-1\}?(?=\())?(?:\([a-zA-Z0-9, ]*\))?\Z"
 )
 RELATION = re.compile(r"(\\le(?![a-zA-Z])|\\ge(?![a-zA-Z])|\\ne(?![a-zA-Z])|<|>)")
 EQUALS = re.compile(r"(?<![<>!:\\=])=(?!=)")
+INFINITY = re.compile(r"([-+]?)\s*\\infty\Z")
 _UNION = re.compile(r"\\cup(?![a-zA-Z])")
 _MATRIX = re.compile(r"\\begin\{pmatrix\}((?:(?!\\begin|\\end).)*)\\end\{pmatrix\}\Z", re.DOTALL)
-_NAMED_POINT = re.compile(r"\(\s*[a-zA-Z](?:_\{?\w+\}?)?(?:\s*,\s*[a-zA-Z](?:_\{?\w+\}?)?)+\s*\)\s*=\s*(?=[(\[])")
+_NAMED_POINT = re.compile(
+    r"\(\s*[a-zA-Z](?:_\{?\w+\}?)?(?:\s*,\s*[a-zA-Z](?:_\{?\w+\}?)?)+\s*\)\s*=\s*(?=[(\[])|[A-Z]'?\s*(?=\([^()]*,)"
+)
+_SIGN = re.compile(r"\\(?:pm|mp)(?![a-zA-Z])")
 _CONSTANTS = ("\\pi", "\\infty", "e")
 _OPEN, _CLOSE = "([{", ")]}"
+_BARS = re.compile(r"\|([^|]+)\|\Z")
+_BETWEEN_MEMBERS = re.compile("[,;]")
 _CONNECTOR = re.compile(
     r"(?:,|;)\s*\\text\s*\{\s*(?:and|or)\s*\}|(?:,|;)\s*(?:and|or)\b|\\text\s*\{\s*,?\s*(?:and|or)\s*\}|(?<![A-Za-z])(?:and|or)(?![A-Za-z])"
     r"|\\(?:lor|land|vee)(?![a-zA-Z])|[,;]"
@@ -52,8 +61,10 @@ def read_shape(text: str) -> Shape | None:
         rows = matrix.group(1).split(r"\\")
         cells = [tuple(cell.strip() for cell in row.split("&")) for row in rows if row.strip()]
         return Shape("matrix", tuple(Shape("tuple", row) for row in cells))
-    if _has_one_sign(text) and not text.startswith(("(", "[", "\\{", "{")) and not _split_needed(text):
-        return Shape("list", (text.replace("\\pm", "+"), text.replace("\\pm", "-")))
+    if not text.startswith(("(", "[", "\\{", "{")) and not _split_needed(text):
+        values = expand_sign(text)
+        if len(values) > 1:
+            return Shape("list", tuple(values))
     if _UNION.search(text):
         sides = split(text, _UNION)
         if len(sides) < 2:
@@ -72,7 +83,7 @@ def read_shape(text: str) -> Shape | None:
     if text[:1] in ("(", "[") and text[-1:] == "[":
         text = text[:-1] + ")"
     if text[:1] in ("(", "[") and text[-1:] in (")", "]") and _balanced(text[1:-1]):
-        parts = split(text[1:-1], re.compile("[,;]"))
+        parts = split(text[1:-1], _BETWEEN_MEMBERS, numbers_stay=False)
         return Shape("tuple", tuple(parts), text[0] + text[-1]) if len(parts) > 1 else None
     if re.search(r"\\ldots", text):
         return None
@@ -85,8 +96,12 @@ def _membership(text: str) -> str:
     return text[match.end() :] if match else text
 
 
-def _has_one_sign(text: str) -> bool:
-    return text.count("\\pm") == 1 and "\\mp" not in text
+def expand_sign(text: str) -> list[str]:
+    """Return both values of `a \\pm b`; a text with another number of such signs is one value."""
+    signs = _SIGN.findall(text)
+    if len(signs) != 1:
+        return [text]
+    return [_SIGN.sub(sign, text) for sign in "+-"]
 
 
 def _split_needed(text: str) -> bool:
@@ -96,10 +111,7 @@ def _split_needed(text: str) -> bool:
 def _elements(text: str) -> list[str]:
     elements = []
     for part in split(text, _CONNECTOR):
-        if _has_one_sign(part) and part[:1] not in ("(", "["):
-            elements += [part.replace("\\pm", "+"), part.replace("\\pm", "-")]
-        else:
-            elements.append(part)
+        elements += expand_sign(part) if part[:1] not in ("(", "[") else [part]
     if (
         elements
         and len(elements) > 1
@@ -110,12 +122,14 @@ def _elements(text: str) -> list[str]:
     return elements
 
 
-def split(text: str, separator: re.Pattern) -> list[str]:
-    """Split at separators outside every bracket and command argument; thousands separators stay."""
+def split(text: str, separator: re.Pattern, numbers_stay: bool = True) -> list[str]:
+    """Split at separators outside every bracket and command argument; thousands separators stay unless told."""
     parts, depth, last = [], 0, 0
-    if parse_plain(text) or digits_key(text):
+    if numbers_stay and (parse_plain(text) or digits_key(text)):
         return [text]
     matches = {match.start(): match for match in separator.finditer(text)}
+    if not matches:
+        return [text.strip()] if text.strip() else []
     at = 0
     while at < len(text):
         match = matches.get(at)
@@ -177,22 +191,72 @@ def _solve_relation(text: str) -> tuple[str, list[Shape]] | None:
     sides = [side.strip() for side in RELATION.split(text)]
     terms, signs = sides[::2], sides[1::2]
     if len(terms) == 2 and NAME.match(terms[1]) and (not NAME.match(terms[0]) or terms[0] in _CONSTANTS):
-        terms, signs = terms[::-1], [_turned(signs[0])]
+        terms, signs = terms[::-1], [turned(signs[0])]
     if len(terms) == 2 and NAME.match(terms[0]):
-        name, bound, sign = spelling(terms[0]), terms[1], signs[0]
-        if sign == r"\ne":
-            below, above = ("-\\infty", bound), (bound, "\\infty")
-            return name, [Shape("tuple", below, "()"), Shape("tuple", above, "()")]
-        if sign in ("<", r"\le"):
-            return name, [Shape("tuple", ("-\\infty", bound), "()" if sign == "<" else "(]")]
-        return name, [Shape("tuple", (bound, "\\infty"), "()" if sign == ">" else "[)")]
+        return spelling(terms[0]), _half_lines(terms[1], signs[0])
+    if len(terms) == 3 and signs[0] in (">", r"\ge") and signs[1] in (">", r"\ge"):
+        terms, signs = terms[::-1], [turned(sign) for sign in signs[::-1]]
     if len(terms) == 3 and NAME.match(terms[1]):
-        if signs[0] in (">", r"\ge") and signs[1] in (">", r"\ge"):
-            terms, signs = terms[::-1], [_turned(sign) for sign in signs[::-1]]
         if signs[0] in ("<", r"\le") and signs[1] in ("<", r"\le"):
             brackets = ("(" if signs[0] == "<" else "[") + (")" if signs[1] == "<" else "]")
             return spelling(terms[1]), [Shape("tuple", (terms[0], terms[2]), brackets)]
-    return None
+        return None
+    return _solve_absolute(terms, signs) or _solve_linear(terms, signs)
+
+
+def _half_lines(bound: str, sign: str) -> list[Shape]:
+    if sign == r"\ne":
+        return [Shape("tuple", ("-\\infty", bound), "()"), Shape("tuple", (bound, "\\infty"), "()")]
+    if sign in ("<", r"\le"):
+        return [Shape("tuple", ("-\\infty", bound), "()" if sign == "<" else "(]")]
+    return [Shape("tuple", (bound, "\\infty"), "()" if sign == ">" else "[)")]
+
+
+def _solve_absolute(terms: list[str], signs: list[str]) -> tuple[str, list[Shape]] | None:
+    """`|x - 1| < 2` as `(-1, 3)`; with a greater sign, as what lies outside."""
+    if len(terms) == 2 and _BARS.match(terms[1]):
+        terms, signs = terms[::-1], [turned(signs[0])]
+    inside = _BARS.match(terms[0])
+    line = linear(inside.group(1), "0") if inside and len(terms) == 2 else None
+    size = constant(terms[1]) if line else None
+    if line is None or type(size) is not Fraction or size <= 0 or signs[0] == r"\ne":
+        return None
+    name, slope, offset = line
+    low, high = sorted(((-size - offset) / slope, (size - offset) / slope))
+    if signs[0] in ("<", r"\le"):
+        brackets = "()" if signs[0] == "<" else "[]"
+        return name, [Shape("tuple", (_fraction(low), _fraction(high)), brackets)]
+    return name, _half_lines(_fraction(low), turned(signs[0])) + _half_lines(_fraction(high), signs[0])
+
+
+def _fraction(value: Fraction) -> str:
+    return rf"\frac{{{value.numerator}}}{{{value.denominator}}}"
+
+
+def _solve_linear(terms: list[str], signs: list[str]) -> tuple[str, list[Shape]] | None:
+    """`2x + 1 < 7` as `x < 3`; a chain of three sides as the interval it bounds."""
+    solved = []
+    for left, right in itertools.pairwise(terms):
+        line = linear(left, right)
+        if line is None:
+            return None
+        solved.append(line)
+    names = {name for name, _, _ in solved if name}
+    bounds = []
+    for (_, slope, offset), sign in zip(solved, signs, strict=True):
+        bound = -offset / slope
+        bounds.append((_fraction(bound), sign if slope > 0 else turned(sign)))
+    if len(names) != 1:
+        return None
+    if len(bounds) == 1:
+        return names.pop(), _half_lines(*bounds[0])
+    if len(bounds) != 2 or bounds[0][1] == r"\ne" or bounds[1][1] == r"\ne":
+        return None
+    lower, upper = sorted(bounds, key=lambda bound: bound[1] in ("<", r"\le"))
+    if lower[1] not in (">", r"\ge") or upper[1] not in ("<", r"\le"):
+        return None
+    brackets = ("(" if lower[1] == ">" else "[") + (")" if upper[1] == "<" else "]")
+    return names.pop(), [Shape("tuple", (lower[0], upper[0]), brackets)]
 
 
 def without_names(gold: str, answer: str) -> tuple[str, str]:
@@ -203,13 +267,20 @@ def without_names(gold: str, answer: str) -> tuple[str, str]:
     return gold[len(names[0]) :], answer[len(names[1]) :]
 
 
+def relation_sides(text: str) -> tuple[str, str, str] | None:
+    """Left side, sign and right side of a single inequality."""
+    sides = [side.strip() for side in RELATION.split(text)]
+    return (sides[0], sides[1], sides[2]) if len(sides) == 3 and sides[0] and sides[2] else None
+
+
 def turn_round(text: str) -> str:
     """Return an inequality between two names with its sides swapped (`a < b` as `b > a`); anything else unchanged."""
     sides = [side.strip() for side in RELATION.split(text)]
     if len(sides) != 3 or not (NAME.match(sides[0]) and NAME.match(sides[2])):
         return text
-    return f"{sides[2]} {_turned(sides[1])} {sides[0]}"
+    return f"{sides[2]} {turned(sides[1])} {sides[0]}"
 
 
-def _turned(sign: str) -> str:
+def turned(sign: str) -> str:
+    """The sign of an inequality with its sides swapped."""
     return {"<": ">", ">": "<", r"\le": r"\ge", r"\ge": r"\le"}.get(sign, sign)

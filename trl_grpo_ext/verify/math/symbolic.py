@@ -35,7 +35,7 @@ class UnreadableReference(Exception):
     """The reference is no mathematics the algebra can read, so nothing can be said about any answer."""
 
 
-def equal(gold: str, answer: str, reading: Callable[[str], None]) -> bool:
+def equal(gold: str, answer: str, reading: Callable[[str], None], tolerance: float = 0.0) -> bool:
     """
     Whether two normalised answers can be shown equal.
 
@@ -47,6 +47,8 @@ def equal(gold: str, answer: str, reading: Callable[[str], None]) -> bool:
         reading (`Callable`):
             Called with `"gold"` before the reference is read and with `"answer"` before anything else, so that an
             outside clock knows which of them takes the time.
+        tolerance (`float`, *optional*, defaults to `0.0`):
+            Relative difference between two numbers that is forgiven.
 
     Returns:
         `bool`
@@ -64,7 +66,7 @@ def equal(gold: str, answer: str, reading: Callable[[str], None]) -> bool:
     if _CONSTANT_ADDED.search(gold):
         answer = _CONSTANT_ADDED_SMALL.sub("+C", answer)  # the name of a constant of integration is free
     value = _read(answer)
-    return value is not None and _equal(reference, value)
+    return value is not None and _equal(reference, value, tolerance)
 
 
 def readable(text: str) -> bool:
@@ -102,15 +104,15 @@ def _read(text: str) -> Basic | None:
     return None
 
 
-def _equal(gold: Basic, answer: Basic) -> bool:
+def _equal(gold: Basic, answer: Basic, tolerance: float) -> bool:
     if isinstance(answer, Eq) and not isinstance(gold, Eq) and not is_expr_of_only_symbols(answer.lhs):
-        if answer.free_symbols or not _equal(answer.lhs, answer.rhs):
+        if answer.free_symbols or not _equal(answer.lhs, answer.rhs, tolerance):
             return False  # an equation still to be solved is not its right-hand side
         answer = answer.rhs
     if _differ_in_case(gold, answer):
         return False
     if isinstance(gold, Expr) and isinstance(answer, Expr):
-        decided = _same_values(_with_constants(gold), _with_constants(answer))
+        decided = _same_values(_with_constants(gold), _with_constants(answer), tolerance)
         if decided is not None:
             return decided
     return bool(verify(gold, answer, float_rounding=12, timeout_seconds=None))
@@ -135,14 +137,14 @@ def _with_constants(value: Expr) -> Expr:
     return value.doit() if value.has(Sum, Product, Integral, Limit, Derivative) else value
 
 
-def _same_values(gold: Expr, answer: Expr) -> bool | None:
+def _same_values(gold: Expr, answer: Expr, tolerance: float) -> bool | None:
     """Compare by value: exactly for rationals, else to 90 digits, at random points where both are real."""
-    if gold.is_Rational and answer.is_Rational:
+    if gold.is_Rational and answer.is_Rational and not tolerance:
         return gold == answer
     symbols = sorted(gold.free_symbols | answer.free_symbols, key=str)
     limit = _NOISE if gold.has(Float) or answer.has(Float) else _SAME
     if not symbols:
-        return _close(gold, answer, limit)
+        return _close(gold, answer, max(limit, Float(tolerance)))
     if gold.has(AppliedUndef) or answer.has(AppliedUndef):
         return None
     guarded = _guarded(gold) | _guarded(answer)

@@ -1,6 +1,7 @@
 """Units and currencies after (or before) a value: optional, but never exchangeable."""
 
 import re
+from functools import lru_cache
 
 
 _ALIASES = {
@@ -57,6 +58,7 @@ _AFTER_NUMBER = re.compile(r"(?<![\^_\w.,])[\d.,]*\d\s*\Z")  # not after an expo
 _CURRENCY_BEFORE = re.compile(r"(?P<sign>[-+]?)\s*(?P<unit>[$€£¥])\s*")
 
 
+@lru_cache(maxsize=4096)
 def split_unit(text: str) -> tuple[str, str]:
     """
     Split a normalised answer into its value and its unit.
@@ -69,6 +71,8 @@ def split_unit(text: str) -> tuple[str, str]:
         `tuple[str, str]`: The value, and the unit in one spelling (`""` when there is none); of "5 or more", a
         phrase that [`same_unit`] lets nobody leave out.
     """
+    if "\\int" in text:
+        return text, ""  # what follows the value there is the variable of integration
     before = _CURRENCY_BEFORE.match(text)
     if before:
         return (before.group("sign") + text[before.end() :]).strip(), _canonical(before.group("unit"))
@@ -99,9 +103,28 @@ def _reads_as_unit(word: str, raised: bool, before: str) -> bool:
     return apart or _singular(word.lower()) in _CANONICAL
 
 
-def same_unit(a: str, b: str) -> bool:
-    """Whether two units can stand for each other: the same, or one of them left out where that changes nothing."""
-    return a == b or not ((a and b) or (a + b).startswith(_BOUND))
+def same_unit(gold: str, answer: str, policy: str = "optional") -> bool:
+    """
+    Whether two units can stand for each other: the same, or one of them left out where that changes nothing.
+
+    Args:
+        gold (`str`):
+            Unit of the reference, as [`split_unit`] returns it.
+        answer (`str`):
+            Unit of the answer.
+        policy (`str`, *optional*, defaults to `"optional"`):
+            The `units` of [`MathOptions`].
+
+    Returns:
+        `bool`
+    """
+    if gold == answer:
+        return True
+    if (gold + answer).startswith(_BOUND) or _BOUND in (gold[:1], answer[:1]):
+        return False
+    if policy == "ignored":
+        return True
+    return not gold or (not answer and policy == "optional")
 
 
 def _canonical(unit: str) -> str:

@@ -4,9 +4,10 @@ Two processes. The outer one loads the algebra once, forks the inner one, and fo
 comparison costs milliseconds, not another import. The inner one answers requests. SIGUSR1 to the outer process ends
 the inner one; the end of standard input, or of the parent process, ends both.
 
-In: `{"id", "gold", "answer"}`. Out: `{"ready": pid}` once per inner process; per request `{"id", "reading"}` while it
-works (`"gold"` or `"answer"`), then `{"id", "status", "equal", "note", "last"}`; after a `"last"` one a new inner
-process follows. A request whose answer is `null` asks whether the reference can be read.
+In: `{"id", "gold", "answer", "options", "explain"}`. Out: `{"ready": pid}` once per inner process; per request
+`{"id", "reading"}` while it works (`"gold"` or `"answer"`), then `{"id", "status", "equal", "note", "rungs", "last"}`;
+after a `"last"` one a new inner process follows. A request whose answer is `null` asks whether the reference can be
+read.
 """
 
 import ctypes
@@ -115,20 +116,25 @@ def _serve() -> int:
 
 def _judge(request: dict) -> dict:
     from trl_grpo_ext.verify.math import compare, reference, symbolic
+    from trl_grpo_ext.verify.math.options import MathOptions
 
     gold, answer = request["gold"], request["answer"]
-    reply = {"id": request["id"], "status": "decided", "equal": False, "note": ""}
+    reply = {"id": request["id"], "status": "decided", "equal": False, "note": "", "rungs": []}
+    options = MathOptions.parse(request["options"])
+    rungs: list | None = [] if request["explain"] else None
+    failure = ""
 
     def reading(what: str) -> None:
         _send({"id": request["id"], "reading": what})
 
     def algebra(gold: str, answer: str) -> bool:
+        nonlocal failure
         try:
-            return symbolic.equal(gold, answer, reading)
+            return symbolic.equal(gold, answer, reading, options.tolerance)
         except (MemoryError, symbolic.UnreadableReference):
             raise
         except Exception as error:  # sympy broke on this pair: it could not be shown equal
-            reply["note"] = type(error).__name__
+            failure = f" ({type(error).__name__})"
             return False
 
     reading("answer" if answer is not None else "gold")
@@ -136,7 +142,8 @@ def _judge(request: dict) -> dict:
         if answer is None:
             reply["equal"] = reference.readable(gold, symbolic.readable)
         else:
-            reply["equal"] = compare.compare(gold, answer, algebra) is True
+            decision = compare.compare(gold, answer, algebra, options, rungs)
+            reply.update(equal=decision.equal is True, note=decision.reason + failure)
     except symbolic.UnreadableReference:
         reading("gold")  # a value the ladder did not split may be unreadable as a whole though its parts are not
         reply["status"] = "decided" if reference.readable(gold, symbolic.readable) else "unreadable"
@@ -144,6 +151,7 @@ def _judge(request: dict) -> dict:
         reply["status"] = "memory"
     except Exception as error:  # the ladder is ours: a fault in it says nothing about the answer
         reply.update(status="failed", note=type(error).__name__)
+    reply["rungs"] = [(rung.name, rung.saw, rung.decided) for rung in rungs or ()]
     return reply
 
 
