@@ -1,33 +1,22 @@
 """docs/advantages: pages and figure are those of the entries of today, complete, and their links lead somewhere."""
 
-import importlib.util
 import inspect
 import json
 import math
 import re
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 from PIL import Image
 
+from tests.docs.scripts import ROOT, script
 from trl_grpo_ext import estimate
 from trl_grpo_ext.advantages import ADVANTAGES, FAMILIES, bind_params
 
 
-ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "advantages"
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
 BUILT_IN = [name for names in FAMILIES.values() for name in names]
-
-
-def script(name):
-    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")

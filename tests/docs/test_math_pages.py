@@ -1,31 +1,20 @@
 """docs/math_answers.md and docs/moving_from_math_verify.md are those of the judge of today."""
 
-import importlib.util
 import json
 import re
-import sys
 from collections import Counter
 from dataclasses import fields
 from importlib.metadata import version
-from pathlib import Path
 
 import pytest
 
+from tests.docs.scripts import ROOT, script
 from trl_grpo_ext import verify_math
 from trl_grpo_ext.verdict import Verdict
 from trl_grpo_ext.verify.math import MathOptions
 
 
-ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-
-
-def script(name):
-    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")

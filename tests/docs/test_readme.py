@@ -1,27 +1,18 @@
 """The README's tables are those of the registries, and its commands and examples exist."""
 
 import doctest
-import importlib.util
 import re
 import types
-from pathlib import Path
 
 import trl_grpo_ext
+from tests.docs.scripts import ROOT, script
 
 
-ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def tables_module():
-    spec = importlib.util.spec_from_file_location("tables", ROOT / "docs" / "tables.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_tables_are_fresh():
-    assert tables_module().with_tables(README) == README, "run: python docs/tables.py --write"
+    assert script("tables").with_tables(README) == README, "run: python docs/tables.py --write"
 
 
 def test_the_two_commands_are_named():
