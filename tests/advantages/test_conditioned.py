@@ -48,7 +48,7 @@ def test_edge_eda_by_definition(group):
     check(edge_eda(*map(row, columns(group))), expected)
 
 
-@pytest.mark.parametrize("entropy", [0.0, None, 5e-324])
+@pytest.mark.parametrize("entropy", [0.0, 5e-324])
 def test_edge_eda_without_a_usable_entropy_is_zero(entropy):
     got = estimate("edge_eda", [[1.0, 0.0, 0.0]], extra={"seq_entropy": [[entropy, 1.0, 2.0]]})[0]
     assert got[0] == 0
@@ -128,10 +128,17 @@ def test_canon_moves_constant_groups_if_alpha_tips_the_scale():
     assert got == pytest.approx([-0.1, -0.1, 0.1, 0.1])
 
 
-def test_canon_counts_a_missing_metric_as_lowest():
-    rewards = [[1.0, 0.0, 0.3, 0.7]]
-    got = estimate("canon", rewards, extra={"metric": [[None, 3, 2, 1]]}, params={"mu": 0.2})
-    assert got == estimate("canon", rewards, extra={"metric": [[0, 3, 2, 1]]}, params={"mu": 0.2})
+@pytest.mark.parametrize(
+    ("name", "key", "values"),
+    [
+        ("canon", "metric", [3, 2, 1]),
+        ("stratified", "strata", ["a", "a", "b"]),
+        ("edge_eda", "seq_entropy", [1, 2, 3]),
+    ],
+)
+def test_a_completion_without_the_input_takes_no_part(name, key, values):
+    with_it = estimate(name, [[0.0, 0.3, 0.7]], extra={key: [values]})
+    assert estimate(name, [[1.0, 0.0, 0.3, 0.7]], extra={key: [[None, *values]]}) == [[0.0, *with_it[0]]]
 
 
 @settings(max_examples=40, deadline=None)

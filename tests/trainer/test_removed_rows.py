@@ -140,7 +140,7 @@ def test_a_few_failures_in_a_small_batch_do_not_stop_the_run(tiny_model, arithme
     trainer = build(tiny_model, arithmetic_rows, tmp_path, max_unscored_frac=0.0, max_steps=2)
     trainer.train()
     assert trainer.state.global_step == 2
-    assert any(missing for missing, _ in trainer._unscored)
+    assert any(unjudged for unjudged, _, _ in trainer._unscored)
 
 
 @pytest.mark.distributed

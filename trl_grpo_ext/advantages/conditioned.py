@@ -35,8 +35,8 @@ def edge_eda(rewards: torch.Tensor, seq_entropy: torch.Tensor, *, ddof: int = 1,
         rewards (`torch.Tensor` of shape `(N, G)`):
             float64 rewards, one row for each group; NaN marks an unscorable completion.
         seq_entropy (`torch.Tensor` of shape `(N, G)`):
-            Mean entropy of the tokens of each completion, in nats. A completion of entropy 0, or of unknown entropy
-            (NaN), gets 0: where the policy had no choice its gradient is 0 anyway.
+            Mean entropy of the tokens of each completion, in nats. A completion of entropy 0 gets 0: where the policy
+            had no choice its gradient is 0 anyway.
         ddof (`int`, *optional*, defaults to `1`):
             The divisor of the variance is n - `ddof`.
         eps (`float`, *optional*, defaults to `1e-4`):
@@ -129,8 +129,7 @@ def canon(rewards: torch.Tensor, metric: torch.Tensor, *, mu: float = 0.5, alpha
         rewards (`torch.Tensor` of shape `(N, G)`):
             float64 rewards, one row for each group; NaN marks an unscorable completion.
         metric (`torch.Tensor` of shape `(N, G)`):
-            Value to split by, such as the mean entropy or the length. Of equal values the later ones count as higher;
-            a completion without one (NaN) counts as lowest.
+            Value to split by, such as the mean entropy or the length. Of equal values the later ones count as higher.
         mu (`float`, *optional*, defaults to `0.5`):
             Weight of the comparison with the other half; from 0 to 1.
         alpha (`float`, *optional*, defaults to `1.0`):
@@ -185,8 +184,7 @@ def stratified(
         rewards (`torch.Tensor` of shape `(N, G)`):
             float64 rewards, one row for each group; NaN marks an unscorable completion.
         strata (`torch.Tensor` of shape `(N, G)`):
-            Stratum of each completion; completions of a group with the same number belong together. One without a
-            stratum (NaN) is alone.
+            Stratum of each completion; completions of a group with the same number belong together.
         alpha (`float`, *optional*, defaults to `1.0`):
             Weight of the comparison within the stratum; from 0 to 1.
         ddof (`int`, *optional*, defaults to `1`):

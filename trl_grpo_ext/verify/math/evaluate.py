@@ -7,15 +7,17 @@ algebra. Every step is bounded, so the text of a model may be evaluated in the c
 
 import math
 import random
+import threading
 from collections.abc import Iterator
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 from trl_grpo_ext.verify.math.expression import Node, operations, parse, parse_vector, symbols
 
 
+_OF_THREAD = threading.local()
 _DIGITS = 60
+_MANY_DIGITS = 330
 _SAME = 1e-50  # relative; sixty digits less what a long expression loses
 _DIFFERENT = 1e-35  # relative; between the two nothing is decided
 _NOISE = 1e-12  # decimals of twelve digits and more: the digits one needs to count as the exact value
@@ -74,12 +76,29 @@ def same_value(gold: str, answer: str, tolerance: float = 0.0) -> bool | None:
     poles = [not symbols(tree) and has_pole(tree) for tree in (gold_tree, answer_tree)]
     if any(poles):
         return None if all(poles) else False
+    noisy = _noise(gold_tree, answer_tree)
     decided = None
     for a, b in _samples((gold_tree, answer_tree)):
-        decided = _same_number(a, b, _noise(gold_tree, answer_tree), tolerance)
+        decided = _same_number(a, b, noisy, tolerance)
         if not decided:
             return decided
+    if decided and not noisy and not tolerance and not symbols(gold_tree) and not symbols(answer_tree):
+        return _same_to_many_digits((gold_tree, answer_tree))
     return decided
+
+
+def _same_to_many_digits(trees: tuple[Node, Node]) -> bool | None:
+    """Look again at constants that agree: pi and pi + 10^-60 do so to any digits but more of them."""
+    with _context().workdps(_MANY_DIGITS):
+        for a, b in _samples(trees):
+            if a is None or b is None:
+                return None
+            if type(a) is Fraction and type(b) is Fraction:
+                return a == b
+            a, b = _to_mp(a), _to_mp(b)
+            scale = max(abs(a), abs(b))
+            return bool(scale == 0 or abs(a - b) <= scale * _context().mpf(10) ** (30 - _MANY_DIGITS))
+    return None
 
 
 def has_pole(tree: Node) -> bool:
@@ -326,14 +345,14 @@ def _vanishes(value: Any) -> bool:
     return abs(value) < _VANISHING
 
 
-@lru_cache(maxsize=1)
 def _context() -> Any:
-    """A context of its own: nobody else's precision reaches it, and nothing used here changes its own."""
-    from mpmath import MPContext
+    """A context of this thread: nobody else's precision reaches it, and a change of its own reaches nobody."""
+    if not hasattr(_OF_THREAD, "context"):
+        from mpmath import MPContext
 
-    context = MPContext()
-    context.dps = _DIGITS
-    return context
+        _OF_THREAD.context = MPContext()
+        _OF_THREAD.context.dps = _DIGITS
+    return _OF_THREAD.context
 
 
 def _complex_type() -> type:

@@ -30,6 +30,13 @@ _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _FORMULA_END = re.compile(r"\$|\\[)\]]")
 _CUT_OFF = re.compile(r"\{?[^\n]{0,300}\Z")  # a value as long as any, and then nothing: the length limit, not a slip
 _CUT = re.compile(r"\A\\[(\[](?![\s\S]*\\[)\]])|[-+*/^_=,(]\s*\Z")
+# "The answer isn't 5", "the answer cannot be 5", "the answer was thought to be 5".
+_DENIED = re.compile(
+    r"n['’]t\b|\s*(?:(?:is|was|are|were|could|would|will|should|must|may|might|does|did|do|has|had)(?:n['’]t|\s+not)\b"
+    r"|can(?:not|['’]t|\s+not)\b|(?:never|not|hardly|unlikely)\b"
+    r"|(?:is|was|were|had\s+been|has\s+been)\s+(?:never|not|hardly|unlikely|thought|believed|supposed|said|claimed|assumed)\b)",
+    re.IGNORECASE,
+)
 _PARAGRAPH = re.compile(r"\n\s*\n")
 _LAST_IS = re.compile(r".*\bis\b", re.DOTALL)
 _CLAUSE = re.compile(r"(?:[.!?;](?=\s|\Z)|,?\s+(?:because|since|which|as|so|when|where|for|I hope)\b)")
@@ -159,6 +166,8 @@ def _read_spoken(text: str, options: MathOptions) -> Extraction:
         return boxed
     tail = text[-_TAIL:].strip()
     announced = _read_announced(tail)
+    if announced == "":
+        return Extraction(None, "no_answer", "the text says what the answer is not")
     chosen = None if announced else _CHOSEN.search(tail)
     if chosen:
         return Extraction(chosen.group(1), "found", "announcement")
@@ -197,7 +206,9 @@ def _read_boxes(text: str) -> Extraction | None:
     contents, start = [last[0].strip()], marks[-1].start()
     for mark in reversed(marks[:-1]):
         content = _box_content(text, mark.end(), start)
-        if content is None or start - content[1] > 100 or not _BETWEEN_BOXES.match(text[content[1] : start]):
+        between = text[content[1] : start] if content is not None else ""
+        # Boxes that nothing joins are one answer after another, of which the last counts.
+        if content is None or not between or len(between) > 100 or not _BETWEEN_BOXES.match(between):
             break
         contents.append(content[0].strip())
         start = mark.start()
@@ -229,6 +240,8 @@ def _read_announced(text: str) -> str | None:
         return _first_answer(text[marker + 4 :].strip().split("\n", 1)[0])
     for mark in reversed(list(_ANNOUNCED.finditer(text))):
         rest = text[mark.end() :].lstrip()
+        if _DENIED.match(text, mark.end()):
+            return ""
         complete = mark.group().rstrip(" \n*_").lower().endswith(("is", ":", "="))
         if complete or rest.startswith(("$", "\\(", "\\[")):
             answer = _first_answer(rest[:600])

@@ -155,6 +155,12 @@ _SAME = (
 )
 _SAME_WITHOUT_COMMANDS = tuple(rule for rule in _SAME if not rule[0].pattern.startswith(r"\\"))
 _SIMPLEST = re.compile(r"-?[0-9]+(?:\.[0-9]+)?\Z")  # numeric tasks hold little else, and it is spelled one way already
+_LOOK = re.compile(
+    r"\\(?:huge|Huge|LARGE|Large|large|small|footnotesize|tiny|normalsize)(?![a-zA-Z])|\\(?:tag|label)\*?\{[^{}]*\}"
+)
+_FONT = re.compile(r"\\(mathbf|boldsymbol|bm|mathrm|mathit|mathsf|underline|ensuremath|textbf|text)\s*\{|\{()")
+_INFIX = re.compile(r"\\(?:choose|over|atop|brace|brack)(?![a-zA-Z])")  # they take the braces around them
+_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _DELIMITER = re.compile(r"(?<!\\)\$|\\[()](?![a-zA-Z(])")
 _WRAPPERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), ("`", "`"))
 _SPACE_THAT_MATTERS = re.compile(r"(?<=[0-9A-Za-z])\s+(?=[0-9A-Za-z])")
@@ -174,12 +180,42 @@ def normalise(text: str) -> str:
     if _SIMPLEST.match(text):
         return text
     text = " ".join(_from_unicode(text).split())
-    text = _unwrap(text).replace("\\\\", _ROW_BREAK)  # so that no rule takes half of it for an escaped space
+    text = _without_style(_unwrap(text)).replace(
+        "\\\\", _ROW_BREAK
+    )  # so that no rule takes half of it for an escaped space
     if len(_DELIMITER.findall(text)) % 2 == 0:
         text = _DELIMITER.sub(" ", text)
     for pattern, replacement in _SAME if "\\" in text else _SAME_WITHOUT_COMMANDS:
         text = pattern.sub(replacement, text)
     return _unwrap(" ".join(text.replace(_ROW_BREAK, r" \\ ").split()))
+
+
+def _without_style(text: str) -> str:
+    """Take what only changes the look of a whole answer from around it: fonts, sizes, braces, tags."""
+    if "\\" not in text:
+        return text
+    text = _unwrap(_LOOK.sub(" ", text))
+    while True:
+        opened = _FONT.match(text)
+        if not opened or _closing(text, opened.end()) != len(text) - 1:
+            return text
+        inside = text[opened.end() : -1]
+        words = opened.group(1) in ("text", "textbf") and not (inside.startswith("$") and inside.endswith("$"))
+        if not opened.group(1) and _INFIX.search(inside):
+            return text
+        if words or not ("\\" in inside or "(" in inside or "$" in inside):
+            return text  # words, a unit or a name, which a font may tell apart
+        text = _unwrap(inside)
+
+
+def _closing(text: str, start: int) -> int:
+    """Where the brace that was opened before `start` is closed; -1 if it is not."""
+    depth = 1
+    for token in _BRACE.finditer(text, start):
+        depth += {"{": 1, "}": -1}.get(token.group(), 0)
+        if depth == 0:
+            return token.start()
+    return -1
 
 
 def with_decimal_point(text: str) -> str:

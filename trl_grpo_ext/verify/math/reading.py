@@ -33,6 +33,9 @@ _BASE = re.compile(r"\(?(?:\\text\{)?\s*([0-9A-Fa-f]+)\s*\}?\)?\s*_\{?(\d+)\}?\Z
 _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b", re.IGNORECASE)
 
 
+_PLURAL = re.compile(r"(?<=\w{4}[^s])s\Z")
+
+
 def numbers(gold: str, answer: str, ladder: "Ladder") -> Decision | None:
     """Two plain numbers, with or without unit, are decided both ways."""
     gold_value, gold_unit = split_unit(gold)
@@ -151,7 +154,10 @@ def words_of(text: str, beside_text: bool = False) -> str | None:
         return None  # two bare letters are a product
     words = _ORDINAL.sub("", plain.lower())
     words = re.sub(r"[.,’':\-]", " ", words)
-    return " ".join(re.sub(r"(?<=\w{4}[^s])s\Z", "", word) for word in words.split() if word not in ("a", "an", "the"))
+    found = [word for word in words.split() if word not in ("a", "an", "the")]
+    if len(found) > 1:  # "no solutions" is "no solution", but a single word is the answer itself
+        found = [_PLURAL.sub("", word) for word in found]
+    return " ".join(found)
 
 
 def is_text(text: str) -> bool:

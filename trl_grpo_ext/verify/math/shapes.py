@@ -267,6 +267,13 @@ def without_names(gold: str, answer: str) -> tuple[str, str]:
     return gold[len(names[0]) :], answer[len(names[1]) :]
 
 
+def swapped_names(text: str) -> bool:
+    """Whether the named coordinates of a point come out of alphabetical order: `(y, x) = (1, 2)` is no `(1, 2)`."""
+    named = _NAMED_POINT.match(text)
+    letters = re.findall(r"[a-zA-Z]", named.group()) if named else []
+    return letters != sorted(letters)
+
+
 def relation_sides(text: str) -> tuple[str, str, str] | None:
     """Left side, sign and right side of a single inequality."""
     sides = [side.strip() for side in RELATION.split(text)]

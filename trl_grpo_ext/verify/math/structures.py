@@ -25,6 +25,7 @@ from trl_grpo_ext.verify.math.shapes import (
     solution_set,
     split,
     strip_set_builder,
+    swapped_names,
     turn_round,
     turned,
     without_names,
@@ -127,6 +128,8 @@ def _bounds(shape: Shape) -> str:
 
 def structures(gold: str, answer: str, ladder: "Ladder") -> Decision | None:
     """Lists without order, tuples and intervals with order and brackets, unions of intervals."""
+    if swapped_names(gold) != swapped_names(answer):
+        return Decision(False, "the coordinates in another order")
     gold, answer = without_names(gold, answer)
     gold_shape, answer_shape = read_shape(strip_set_builder(gold)), read_shape(strip_set_builder(answer))
     if gold_shape is None and answer_shape is None:
@@ -168,7 +171,8 @@ def _components(shape: Shape) -> tuple | None:
 
 def goes_on(text: str) -> bool | None:
     """Whether a list has an ellipsis; `None` for one with parts that cannot be read."""
-    parts = [part for part in split(text.replace("\\ldots", ","), _COMMA) if part]
+    inside = text.removeprefix("\\{").removesuffix("\\}")
+    parts = [part for part in split(inside.replace("\\ldots", ","), _COMMA) if part]
     return "\\ldots" in text if all(_is_value(part) for part in parts) else None
 
 
@@ -341,23 +345,33 @@ def _pairs(gold: tuple, answer: tuple) -> Iterable[tuple]:
     return zip(gold, answer, strict=True)
 
 
+# Letters with a sign of multiplication are a product; without one they may be one name, as of a segment AB.
+_PRODUCT_SIDE = re.compile(r"\s*[a-zA-Z]\s*(?:\\cdot|\\times|\*)\s*[a-zA-Z]\s*=")
+
+
 def names(gold: str, answer: str, ladder: "Ladder") -> Decision | None:
     """`x = 5` is 5, and `y = 5` is not `x = 5`; the last member of a chain of equalities is the value."""
     gold_name, gold_value = name_and_value(gold)
     answer_name, answer_value = name_and_value(answer)
     if gold_name is None and answer_name is None:
-        return None
+        product = [text for text in (gold, answer) if _PRODUCT_SIDE.match(text)]
+        single = len(product) == 1 and len(split(gold if product[0] is answer else answer, EQUALS)) == 1
+        return Decision(False, "an equation still to be solved") if single else None
     if gold_name is not None and answer_name is not None:
         if spelling(gold_name) == spelling(answer_name):
             return ladder.climb(gold_value, answer_value)
         renamed = _renamed(gold_name, answer_name, gold_value, answer_value)
         if renamed is not None:
             return ladder.climb(gold_value, renamed)
-        if parse_plain(gold_value) and parse_plain(answer_value):
+        matrices = "\\begin" in gold_value and "\\begin" in answer_value
+        if matrices or (parse_plain(gold_value) and parse_plain(answer_value)):
             return Decision(False, f"{answer_name or 'something else'} instead of {gold_name or 'something else'}")
         return None
-    if len(split(answer if gold_name is not None else gold, EQUALS)) > 1:
-        return None
+    other = answer if gold_name is not None else gold
+    sides = split(other, EQUALS)
+    if len(sides) > 1:
+        # `A^T = …` names another matrix than `A = …` does, and the algebra would only see the entries.
+        return Decision(False, "another quantity") if "\\begin" in sides[-1] else None
     return ladder.climb(gold_value, answer_value)
 
 

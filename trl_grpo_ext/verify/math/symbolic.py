@@ -1,5 +1,6 @@
 """Algebra: are two expressions equal? Runs inside the worker only, on top of math-verify, whose signals are off."""
 
+import math
 import random
 import re
 from collections.abc import Callable
@@ -11,7 +12,27 @@ from latex2sympy2_extended.latex2sympy2 import ConversionConfig
 from math_verify import LatexExtractionConfig, verify
 from math_verify.grader import should_treat_as_complex
 from math_verify.parser import get_last_eq
-from sympy import Basic, Derivative, E, Eq, Expr, Float, I, Integral, Limit, N, Pow, Product, Rational, Sum, log, zoo
+from sympy import (
+    Add,
+    Basic,
+    Derivative,
+    E,
+    Eq,
+    Expr,
+    Float,
+    I,
+    Integral,
+    Limit,
+    Mul,
+    N,
+    Pow,
+    Product,
+    Rational,
+    Sum,
+    factorial,
+    log,
+    zoo,
+)
 from sympy.core.function import AppliedUndef
 
 
@@ -23,6 +44,9 @@ _DIGITS = 100
 _SAME = Float(10, _DIGITS) ** -90  # exact expressions: agreement to 90 of 100 digits
 _NOISE = Float(10, _DIGITS) ** -12  # decimals: the digits one needs to count as the exact value
 _POINTS = 6
+_PRIMES = (2**61 - 1, 2**89 - 1)  # two numbers that differ have both remainders in common once in 10^45
+_LARGEST_FACTORIAL = 200_000
+_EXPONENT_BITS = 100_000
 _DEGREES = re.compile(r"(\d+(?:\.\d+)?)\s*\^\s*\\circ")
 _PERCENT = re.compile(r"(?<!\\)%")
 _TEXT_WORD = re.compile(r"\\text\s*\{[^{}]*[A-Za-z]{2}[^{}]*\}")
@@ -144,7 +168,8 @@ def _same_values(gold: Expr, answer: Expr, tolerance: float) -> bool | None:
     symbols = sorted(gold.free_symbols | answer.free_symbols, key=str)
     limit = _NOISE if gold.has(Float) or answer.has(Float) else _SAME
     if not symbols:
-        return _close(gold, answer, max(limit, Float(tolerance)))
+        exact = _same_residues(gold, answer) if limit is _SAME and not tolerance else None
+        return _close(gold, answer, max(limit, Float(tolerance))) if exact is None else exact
     if gold.has(AppliedUndef) or answer.has(AppliedUndef):
         return None
     guarded = _guarded(gold) | _guarded(answer)
@@ -166,6 +191,53 @@ def _same_values(gold: Expr, answer: Expr, tolerance: float) -> bool | None:
             agreed += same is True
         if agreed >= _POINTS:
             return True
+    return None
+
+
+def _same_residues(gold: Expr, answer: Expr) -> bool | None:
+    """
+    Compare two rational numbers too large to write out by their remainders: 2^100000 and its successor agree to
+    thirty thousand digits. `None` where one of them is not made of whole numbers alone.
+    """
+    residues = [[_residue(value, prime) for prime in _PRIMES] for value in (gold, answer)]
+    if any(residue is None for row in residues for residue in row):
+        return None
+    return residues[0] == residues[1]
+
+
+def _residue(value: Expr, prime: int) -> int | None:
+    """Remainder of a rational number by a prime, with division; `None` if it cannot be had from whole numbers."""
+    if value.is_Integer:
+        return int(value) % prime
+    if value.is_Rational:
+        return int(value.p) * pow(int(value.q), -1, prime) % prime if value.q % prime else None
+    if isinstance(value, (Add, Mul)):
+        parts = [_residue(part, prime) for part in value.args]
+        if any(part is None for part in parts):
+            return None
+        return (sum(parts) if isinstance(value, Add) else math.prod(parts)) % prime  # type: ignore[arg-type]
+    if isinstance(value, Pow):
+        base, exponent = _residue(value.base, prime), _exponent(value.exp)
+        # Below 0 and for an exponent of 0 the base must not vanish.
+        return pow(base, exponent, prime) if base and exponent is not None else None
+    if isinstance(value, factorial) and value.args[0].is_Integer and 0 <= value.args[0] <= _LARGEST_FACTORIAL:
+        product = 1
+        for factor in range(2, int(value.args[0]) + 1):
+            product = product * factor % prime
+        return product
+    return None
+
+
+def _exponent(value: Expr) -> int | None:
+    """A whole exponent that can be written out, also one that is a power itself."""
+    if value.is_Integer:
+        return int(value)
+    if isinstance(value, Pow) and value.base.is_Integer and value.exp.is_Integer and value.exp >= 0:
+        digits = int(value.exp) * int(value.base).bit_length()
+        return int(value.base) ** int(value.exp) if digits <= _EXPONENT_BITS else None
+    if isinstance(value, Mul):
+        parts = [_exponent(part) for part in value.args]
+        return None if None in parts else math.prod(parts)  # type: ignore[arg-type]
     return None
 
 
