@@ -72,7 +72,7 @@ class CompletionsCallback(TrainerCallback):
         path (`Path`):
             File to append to.
         answers (`dict[str, str]`):
-            Reference answers by [`prompt_key`].
+            Reference answers by [`~trl_grpo_ext.trainer.history.prompt_key`].
         trainer ([`~trl_grpo_ext.trainer.GroupRelativeTrainer`]):
             The trainer, which keeps its newest completions.
         per_step (`int`, *optional*, defaults to `4`):
@@ -94,6 +94,9 @@ class CompletionsCallback(TrainerCallback):
             append_rows(self.path, self._rows(state.global_step))
 
     def _rows(self, step: int) -> Iterable[dict[str, Any]]:
+        # Loaded with the trainer by now; the sft stage, which has none, does without.
+        from trl_grpo_ext.trainer.history import prompt_key
+
         for kept in self.trainer.recent_completions(self.per_step):
             yield {
                 "step": step,
@@ -103,11 +106,6 @@ class CompletionsCallback(TrainerCallback):
                 "rewards": {name: _finite(value) for name, value in kept["rewards"].items()},
                 "advantage": kept["advantage"],
             }
-
-
-def prompt_key(prompt: list[dict] | str) -> str:
-    """A prompt as a dictionary key, whatever order its messages hold their fields in."""
-    return json.dumps(prompt, sort_keys=True)
 
 
 def append_rows(path: Path, rows: Iterable[dict[str, Any]]) -> None:

@@ -20,9 +20,10 @@ def run(stage: Stage) -> None:
 
     from datasets import Dataset
 
-    from trl_grpo_ext.stages.callbacks import CompletionsCallback, prompt_key
+    from trl_grpo_ext.stages.callbacks import CompletionsCallback
     from trl_grpo_ext.stages.training import build_arguments, load_tokenizer, stage_callbacks, train
     from trl_grpo_ext.trainer import GroupRelativeConfig, GroupRelativeTrainer
+    from trl_grpo_ext.trainer.history import prompt_key
 
     extra = {"shuffle_rewards": True} if control == "shuffled-rewards" else {}
     arguments = build_arguments(stage, GroupRelativeConfig, **extra)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
+from accelerate.utils import is_peft_model
 from trl.trainer import add_fused_lm_head
 
 from trl_grpo_ext.trainer.seams import METHODS
@@ -93,7 +94,7 @@ class PolicyPasses:
 
     def _ask_for_squares(self) -> None:
         model: Any = self.trainer.model
-        base = model.get_base_model() if hasattr(model, "peft_config") else model
+        base = model.get_base_model() if is_peft_model(model) else model
         outputs = ("log_probs", "entropy", "log_sum_sq_probs")
         cast = self.trainer.args.cast_lm_head_to_fp32
         add_fused_lm_head(base, temperature=self.trainer.temperature, cast_lm_head_to_fp32=cast, outputs=outputs)
