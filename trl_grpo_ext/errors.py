@@ -19,3 +19,7 @@ class StageError(ExtError, RuntimeError):
 
 class UpstreamError(ExtError, RuntimeError):
     """An installed library moved a part this package relies on; the message names the part and the tested versions."""
+
+
+class SandboxError(ExtError, RuntimeError):
+    """The machinery that runs untrusted programs failed, or cannot isolate them as asked; no fault of the program."""
