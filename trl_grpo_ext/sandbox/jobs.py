@@ -150,6 +150,8 @@ class Tests:
             a program cannot change them, and the classes of these in the program, whose objects they are about.
         function (`str`, *optional*):
             The function the tests are about. It is found even where its name is that of a builtin.
+        until_failure (`bool`, *optional*, defaults to `False`):
+            Whether to stop at the first test that fails.
         limits ([`Limits`], *optional*):
             Limits of the job.
     """
@@ -159,6 +161,7 @@ class Tests:
     setup: str = ""
     helpers: str = ""
     function: str | None = None
+    until_failure: bool = False
     limits: Limits = field(default_factory=Limits)
     __test__: ClassVar[bool] = False  # not for pytest
 

@@ -13,8 +13,19 @@ SPLITS = ("sft", "rl", "eval")
 _REGISTRY: Registry[type["Task"]] = Registry(
     kind="task",
     builtins={
+        "apps": "trl_grpo_ext.tasks.code.apps:APPS",
         "arithmetic": "trl_grpo_ext.tasks.arithmetic:Arithmetic",
+        "code_contests": "trl_grpo_ext.tasks.code.code_contests:CodeContests",
+        "codeforces": "trl_grpo_ext.tasks.code.verifiable:Codeforces",
         "gsm8k": "trl_grpo_ext.tasks.gsm8k:GSM8K",
+        "humaneval": "trl_grpo_ext.tasks.code.humaneval:HumanEval",
+        "humaneval_plus": "trl_grpo_ext.tasks.code.humaneval:HumanEvalPlus",
+        "livecodebench": "trl_grpo_ext.tasks.code.livecodebench:LiveCodeBench",
+        "mbpp": "trl_grpo_ext.tasks.code.mbpp:MBPP",
+        "mbpp_plus": "trl_grpo_ext.tasks.code.mbpp:MBPPPlus",
+        "taco": "trl_grpo_ext.tasks.code.apps:TACO",
+        "tiny_programs": "trl_grpo_ext.tasks.code.tiny_programs:TinyPrograms",
+        "verifiable_coding": "trl_grpo_ext.tasks.code.verifiable:VerifiableCoding",
     },
     entry_point_group="trl_grpo_ext.tasks",
 )

@@ -24,8 +24,15 @@ _CLONE_NEWUSER, _CLONE_NEWPID, _CLONE_NEWNET = 0x10000000, 0x20000000, 0x4000000
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_PRIVATE = 1, 2, 4, 32, 4096, 16384, 1 << 18
 _MNT_DETACH = 2
 _LOCKED = 0x2 | 0x4 | 0x8 | 0x400 | 0x800 | 0x200000  # flags of a mount that a user namespace may not take away
-_PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 1, 24, 47, 4
-_CAPABILITY_VERSION_3 = 0x20080522
+_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS, _PR_CAPBSET_DROP, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = (
+    1,
+    38,
+    24,
+    47,
+    4,
+)
+_CAPABILITY_HEADER, _NO_CAPABILITIES = struct.pack("<Ii", 0x20080522, 0), bytes(24)
+_LANDLOCK_RESTRICT_SELF = 446
 _NUMBERS = {"x86_64": (56, 155), "aarch64": (220, 41)}  # clone, pivot_root
 _NEW_ROOTS = ("/mnt", "/media", "/srv", "/opt", "/run", "/tmp", "/sys")
 _DEVICES = ("null", "zero", "full", "random", "urandom")
@@ -33,6 +40,7 @@ _MASKED = ("site-packages", "dist-packages")
 
 # Not released and taken back around a call, as CDLL would do it: a clone happens in the middle of one.
 _libc = ctypes.PyDLL(None, use_errno=True)
+_prctl, _capset, _mount_call, _syscall = _libc.prctl, _libc.capset, _libc.mount, _libc.syscall  # looked up once
 
 
 def supported() -> bool:
@@ -65,9 +73,21 @@ def enter(reads: Iterable[str], packages: Iterable[str]) -> None:
         _check(_libc.sethostname(b"sandbox", 7), "sethostname")
 
 
-def private_folder(size: int) -> None:
-    """Mount an empty file system of at most `size` bytes on /tmp, which ends with the last process that sees it."""
-    _mount("tmpfs", "/tmp", "tmpfs", _MS_NOSUID | _MS_NODEV, f"size={size},nr_inodes=4096,mode=1777")
+def private_folder(options: bytes) -> None:
+    """
+    Mount an empty file system on /tmp, which ends with the last process that sees it.
+
+    Args:
+        options (`bytes`):
+            What [`folder_options`] returned.
+    """
+    # Made of constants: in a fresh clone, every page that is written to is first copied.
+    _check(_mount_call(b"tmpfs", b"/tmp", b"tmpfs", _MS_NOSUID | _MS_NODEV, options), "mount on /tmp")
+
+
+def folder_options(size: int) -> bytes:
+    """Options of a private folder of at most `size` bytes."""
+    return f"size={size},nr_inodes=4096,mode=1777".encode()
 
 
 def clone(processes: bool, mounts: bool) -> int:
@@ -88,22 +108,31 @@ def clone(processes: bool, mounts: bool) -> int:
     """
     flags = signal.SIGCHLD | (_CLONE_NEWPID if processes else 0) | (_CLONE_NEWNS if mounts else 0)
     number = _NUMBERS[platform.machine()][0]
-    return _check(_libc.syscall(number, ctypes.c_ulong(flags), None, None, None, None), "clone")
+    return _check(_syscall(number, ctypes.c_ulong(flags), None, None, None, None), "clone")
+
+
+def forbid_privileges() -> None:
+    """Have this process and all that come of it gain no privileges: not by executables, not in any other way."""
+    _check(_prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
+    capability = 0
+    while _prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) == 0:
+        capability += 1
+    _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 
 
 def drop_capabilities() -> None:
-    """Give up every capability, for good."""
-    capability = 0
-    while _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) == 0:
-        capability += 1
-    _libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
-    header = struct.pack("<Ii", _CAPABILITY_VERSION_3, 0)
-    _check(_libc.capset(header, bytes(24)), "capset")
+    """Give up every capability."""
+    _check(_capset(_CAPABILITY_HEADER, _NO_CAPABILITIES), "capset")
+
+
+def restrict(ruleset: int) -> None:
+    """Hold this process to a Landlock ruleset; it must be unable to gain privileges already."""
+    _check(_syscall(_LANDLOCK_RESTRICT_SELF, ruleset, 0), "landlock_restrict_self")
 
 
 def end_with_parent() -> None:
     """Have the kernel kill this process when its parent ends."""
-    _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
+    _check(_prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
 
 
 def interpreter_files() -> list[str]:
@@ -154,7 +183,7 @@ def _build_root(reads: list[str], packages: list[str]) -> None:
     os.mkdir(f"{root}/tmp", 0o1777)
     os.chdir(root)
     pivot_root = _NUMBERS[platform.machine()][1]
-    _check(_libc.syscall(pivot_root, b".", b"."), "pivot_root")
+    _check(_syscall(pivot_root, b".", b"."), "pivot_root")
     _check(_libc.umount2(b".", _MNT_DETACH), "umount2")
     os.chdir("/")
     _mount(None, "/", None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY | _MS_NOSUID | _MS_NODEV)
@@ -209,7 +238,7 @@ def _unshare(flags: int) -> None:
 
 def _mount(source: str | None, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
     texts = [None if text is None else os.fsencode(text) for text in (source, target, kind, data)]
-    result = _libc.mount(texts[0], texts[1], texts[2], ctypes.c_ulong(flags), texts[3])
+    result = _mount_call(texts[0], texts[1], texts[2], ctypes.c_ulong(flags), texts[3])
     _check(result, f"mount {source or ''} on {target}")
 
 

@@ -21,6 +21,7 @@ import ctypes
 import errno
 import functools
 import os
+import signal
 import struct
 import sys
 from collections.abc import Iterable
@@ -81,7 +82,15 @@ _COMMAND = _names(
 )
 _PROGRAM = _OPEN_FILES | _PATHS | _MEMORY | _THREADS | _SIGNALS | _TIME | _WAITING | _SOCKET_PAIRS | _QUESTIONS
 
-ALLOWED: dict[str, frozenset[str]] = {"program": _PROGRAM, "command": _PROGRAM | _COMMAND}
+# What a zygote needs on top, to clone workers and isolate them, of which nothing is of use to a worker: it has no
+# capabilities, and in its pid namespace nobody to signal or to wait for.
+_CLONED = _names("mount capset wait4 landlock_restrict_self kill tgkill")
+
+ALLOWED: dict[str, frozenset[str]] = {
+    "program": _PROGRAM,
+    "command": _PROGRAM | _COMMAND,
+    "cloned": _PROGRAM | _CLONED,
+}
 
 # fmt: off
 X86_64: dict[str, int] = {
@@ -97,10 +106,12 @@ X86_64: dict[str, int] = {
     "link": 86, "unlink": 87, "symlink": 88, "readlink": 89, "chmod": 90, "fchmod": 91, "umask": 95,
     "gettimeofday": 96, "getrlimit": 97, "getrusage": 98, "sysinfo": 99, "times": 100, "getuid": 102, "getgid": 104,
     "geteuid": 107, "getegid": 108, "setpgid": 109, "getppid": 110, "getpgrp": 111, "setsid": 112, "getgroups": 115,
-    "getresuid": 118, "getresgid": 120, "getpgid": 121, "getsid": 124, "capget": 125, "rt_sigpending": 127,
+    "getresuid": 118, "getresgid": 120, "getpgid": 121, "getsid": 124, "capget": 125, "capset": 126,
+    "rt_sigpending": 127,
     "rt_sigtimedwait": 128, "rt_sigsuspend": 130, "sigaltstack": 131, "utime": 132, "statfs": 137, "fstatfs": 138,
     "getpriority": 140, "sched_getparam": 143, "sched_getscheduler": 145, "sched_get_priority_max": 146,
-    "sched_get_priority_min": 147, "sched_rr_get_interval": 148, "prctl": 157, "arch_prctl": 158, "gettid": 186,
+    "sched_get_priority_min": 147, "sched_rr_get_interval": 148, "prctl": 157, "mount": 165, "arch_prctl": 158,
+    "gettid": 186,
     "getxattr": 191, "lgetxattr": 192, "fgetxattr": 193, "listxattr": 194, "llistxattr": 195, "flistxattr": 196,
     "tkill": 200, "time": 201, "futex": 202, "sched_setaffinity": 203, "sched_getaffinity": 204, "epoll_create": 213,
     "getdents64": 217, "set_tid_address": 218, "restart_syscall": 219, "fadvise64": 221, "timer_create": 222,
@@ -114,18 +125,19 @@ X86_64: dict[str, int] = {
     "getcpu": 309, "renameat2": 316, "seccomp": 317, "getrandom": 318, "membarrier": 324, "copy_file_range": 326,
     "preadv2": 327, "pwritev2": 328, "statx": 332, "rseq": 334, "io_uring_setup": 425, "io_uring_enter": 426,
     "io_uring_register": 427, "clone3": 435, "close_range": 436, "openat2": 437, "faccessat2": 439,
-    "epoll_pwait2": 441,
+    "epoll_pwait2": 441, "landlock_restrict_self": 446,
 }
 AARCH64: dict[str, int] = {
     "getxattr": 8, "lgetxattr": 9, "fgetxattr": 10, "listxattr": 11, "llistxattr": 12, "flistxattr": 13, "getcwd": 17,
     "eventfd2": 19, "epoll_create1": 20, "epoll_ctl": 21, "epoll_pwait": 22, "dup": 23, "dup3": 24, "fcntl": 25,
     "ioctl": 29, "flock": 32, "mkdirat": 34, "unlinkat": 35, "symlinkat": 36, "linkat": 37, "renameat": 38,
+    "mount": 40,
     "statfs": 43, "fstatfs": 44, "truncate": 45, "ftruncate": 46, "fallocate": 47, "faccessat": 48, "chdir": 49,
     "fchdir": 50, "fchmod": 52, "fchmodat": 53, "openat": 56, "close": 57, "pipe2": 59, "getdents64": 61, "lseek": 62,
     "read": 63, "write": 64, "readv": 65, "writev": 66, "pread64": 67, "pwrite64": 68, "preadv": 69, "pwritev": 70,
     "sendfile": 71, "pselect6": 72, "ppoll": 73, "readlinkat": 78, "newfstatat": 79, "fstat": 80, "fsync": 82,
     "fdatasync": 83, "timerfd_create": 85, "timerfd_settime": 86, "timerfd_gettime": 87, "utimensat": 88,
-    "capget": 90, "exit": 93, "exit_group": 94, "waitid": 95, "set_tid_address": 96, "futex": 98,
+    "capget": 90, "capset": 91, "exit": 93, "exit_group": 94, "waitid": 95, "set_tid_address": 96, "futex": 98,
     "set_robust_list": 99, "nanosleep": 101, "getitimer": 102, "setitimer": 103, "timer_create": 107,
     "timer_gettime": 108, "timer_getoverrun": 109, "timer_settime": 110, "timer_delete": 111, "clock_gettime": 113,
     "clock_getres": 114, "clock_nanosleep": 115, "sched_getscheduler": 120, "sched_getparam": 121,
@@ -142,7 +154,7 @@ AARCH64: dict[str, int] = {
     "mincore": 232, "madvise": 233, "wait4": 260, "prlimit64": 261, "renameat2": 276, "seccomp": 277,
     "getrandom": 278, "membarrier": 283, "copy_file_range": 285, "preadv2": 286, "pwritev2": 287, "statx": 291,
     "rseq": 293, "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "clone3": 435,
-    "close_range": 436, "openat2": 437, "faccessat2": 439, "epoll_pwait2": 441,
+    "close_range": 436, "openat2": 437, "faccessat2": 439, "epoll_pwait2": 441, "landlock_restrict_self": 446,
 }
 # fmt: on
 
@@ -173,6 +185,9 @@ _SET_NO_NEW_PRIVS = 38
 _SET_MODE_FILTER, _GET_ACTION_AVAIL = 1, 2
 _ALL_THREADS = 1
 _CLONE_THREAD = 0x00010000
+_CLONE_NEWNS, _CLONE_NEWPID = 0x00020000, 0x20000000
+_PR_SET_PDEATHSIG = 1
+_UNSTOPPABLE = (signal.SIGKILL, signal.SIGSTOP)
 # NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET; and PARENT, which would make a child of somebody else's.
 _CLONE_FORBIDDEN = 0x7E020000 | 0x00008000
 _MSG_OOB = 1
@@ -225,7 +240,8 @@ def build(profile: str) -> Filter:
 
     Args:
         profile (`str`):
-            `"program"` or `"command"`.
+            `"program"`, `"command"` or `"cloned"`: a program as well, in namespaces of its own, that inherits the
+            filter of the zygote that cloned it. Installing a filter takes longer than a clone.
 
     Returns:
         [`Filter`]: To be kept, and patched for each process.
@@ -333,7 +349,7 @@ def _instructions(machine: Machine, profile: str) -> Block:
 
 def _checks(profile: str) -> dict[str, Block]:
     """The calls whose arguments matter. The kernel takes all but pointers as 32-bit numbers, so the low half tells."""
-    own = (0, _OWN_PID) if profile == "program" else (0,)
+    own = (0,) if profile == "command" else (0, _OWN_PID)
     checks = {
         "clone": _require(0, [0], mask=_CLONE_FORBIDDEN) + _ALLOW,
         "fcntl": _require(1, _FCNTL) + _ALLOW,
@@ -356,9 +372,16 @@ def _checks(profile: str) -> dict[str, Block]:
     checks.update(
         dict.fromkeys(("clone3", "io_uring_setup", "io_uring_enter", "io_uring_register"), _deny(errno.ENOSYS))
     )
+    threads_only = _require(0, [_CLONE_THREAD], mask=_CLONE_FORBIDDEN | _CLONE_THREAD) + _ALLOW
     if profile == "program":
-        checks["clone"] = _require(0, [_CLONE_THREAD], mask=_CLONE_FORBIDDEN | _CLONE_THREAD) + _ALLOW
-        checks["kill"] = checks["tgkill"] = _require(0, [_OWN_PID]) + _ALLOW
+        checks["clone"] = threads_only
+        # A process that kills or stops itself would look like one that was killed or stopped from outside.
+        checks["kill"] = _require(0, [_OWN_PID]) + _refuse(1, _UNSTOPPABLE) + _ALLOW
+        checks["tgkill"] = _require(0, [_OWN_PID]) + _refuse(2, _UNSTOPPABLE) + _ALLOW
+    if profile == "cloned":
+        # New namespaces take a capability, which workers have given up.
+        checks["clone"] = _if_equal(0, _CLONE_NEWNS | _CLONE_NEWPID | signal.SIGCHLD, _ALLOW) + threads_only
+        checks["prctl"] = _if_equal(0, _PR_SET_PDEATHSIG, _require(1, [signal.SIGKILL]) + _ALLOW) + checks["prctl"]
     return checks
 
 
@@ -396,6 +419,15 @@ def _require(argument: int, values: Iterable[int | None], mask: int | None = Non
         block.append((_AND, 0, 0, mask))
     block += [(_EQUAL, len(values) - index, 0, value) for index, value in enumerate(values)]
     return block + _deny(denied)
+
+
+def _if_equal(argument: int, value: int, block: Block) -> Block:
+    """Do this where the low half of an argument is that value, else go on."""
+    return [(_LOAD, 0, 0, _ARGUMENTS + 8 * argument), (_EQUAL, 0, len(block), value), *block]
+
+
+def _refuse(argument: int, values: Iterable[int]) -> Block:
+    return [step for value in values for step in _if_equal(argument, value, _deny(errno.EPERM))]
 
 
 def _deny(number: int) -> Block:

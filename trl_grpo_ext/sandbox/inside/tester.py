@@ -22,10 +22,11 @@ from typing import Any
 
 from trl_grpo_ext.sandbox.codec import CodecError
 from trl_grpo_ext.sandbox.inside.channel import Channel, ChannelClosed
-from trl_grpo_ext.sandbox.inside.worker import BINARY_SPECIALS, SPECIALS, apply_limits, builtin_name, one_line
+from trl_grpo_ext.sandbox.inside.worker import BINARY_SPECIALS, SPECIALS, builtin_name, one_line
 
 
 _SHORT = 120
+_MODULE = "tests"
 # Where a bare name that the tests use without importing it belongs, if it is one of these modules' public names.
 _WELL_KNOWN = ("math", "collections", "itertools", "functools", "decimal", "fractions", "datetime", "operator", "copy")
 _EXTENDED_ARG, *_STORES = (dis.opmap[name] for name in ("EXTENDED_ARG", "STORE_NAME", "STORE_GLOBAL"))
@@ -121,18 +122,50 @@ _FORWARD: dict[str, Callable] = {
 }
 
 
-class Tester:
+class TestFile:
     """
-    Runs tests and reports how each ended.
+    Tests, compiled once and run for one program after another.
 
     Args:
+        helpers, setup, tests, function, until_failure:
+            As in [`~trl_grpo_ext.sandbox.jobs.Tests`].
+    """
+
+    def __init__(self, helpers: str, setup: str, tests: list[str], function: str | None, until_failure: bool):
+        self.function = function
+        self.until_failure = until_failure
+        self.texts = {"<helpers>": helpers, "<setup>": setup, **{f"<test {i}>": test for i, test in enumerate(tests)}}
+        self.fault = ""
+        try:
+            codes = [compile(text, name, "exec", dont_inherit=True) for name, text in self.texts.items()]
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            self.fault = one_line(error)
+            return
+        self.helpers, self.setup, *self.tests = codes
+        self.used = {name for code in codes for name in _names_used(code)}
+        self.defined = {name for code in codes for name in _names_stored(code)}
+
+    def line(self, name: str, number: int) -> str | None:
+        """A line of a text of these tests."""
+        lines = self.texts.get(name, "").splitlines()
+        return lines[number - 1].strip() if 0 < number <= len(lines) else None
+
+
+class Tester:
+    """
+    Runs tests about one program and reports how each ended.
+
+    Args:
+        tests ([`TestFile`]):
+            The tests.
         host (`Channel`):
             Where reports go.
         program (`Channel`):
             The process that holds the program.
     """
 
-    def __init__(self, host: Channel, program: Channel):
+    def __init__(self, tests: TestFile, host: Channel, program: Channel):
+        self.tests = tests
         self.host = host
         self.program = program
         program.outgoing, program.incoming = self._outgoing, self._incoming
@@ -141,38 +174,32 @@ class Tester:
         self._exceptions: dict[int, type[BaseException]] = {}
         self._last: tuple | None = None
         self._failure: _Failed | None = None
-        self._sources: dict[str, list[str]] = {}
 
-    def run(self, helpers: str, setup: str, tests: list[str], function: str | None, limits: dict[str, Any]) -> None:
+    def run(self) -> None:
         """Run the tests, in order, in one namespace; report each as it ends."""
-        apply_limits(limits)
-        try:
-            texts = {"<helpers>": helpers, "<setup>": setup, **{f"<test {i}>": test for i, test in enumerate(tests)}}
-            shared, prepared, *codes = [self._compile(text, name) for name, text in texts.items()]
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            return self._report(0, "unusable", one_line(error))
-        namespace: dict[str, Any] = {"__name__": "tests", "__builtins__": builtins}
-        ended, note = self._one(shared, namespace)
+        if self.tests.fault:
+            return self._report(0, "unusable", self.tests.fault)
+        namespace: dict[str, Any] = {"__name__": _MODULE, "__builtins__": builtins}
+        ended, note = self._one(self.tests.helpers, namespace)
         if ended == "ok":
-            ended, note = self._prepare(namespace, [shared, prepared, *codes], prepared, function)
+            ended, note = self._prepare(namespace)
         if ended != "ok":
             return self._report(0, ended, note)
-        for index, code in enumerate(codes):
+        for index, code in enumerate(self.tests.tests):
             ended, note = self._one(code, namespace)
             self._report(index, ended, note)
-            if ended not in ("ok", "raised"):
+            if ended not in ("ok", "raised") or (ended == "raised" and self.tests.until_failure):
                 return
 
-    def _prepare(
-        self, namespace: dict[str, Any], codes: list[types.CodeType], setup: types.CodeType, function: str | None
-    ) -> tuple[str, str]:
+    def _prepare(self, namespace: dict[str, Any]) -> tuple[str, str]:
+        function = self.tests.function
         try:
-            found = self._find(namespace, codes, function)
+            found = self._find(namespace)
         except _Failed as failure:
             return failure.ended, failure.note
         namespace.update(found)
         self._last = None
-        ended, note = self._one(setup, namespace)
+        ended, note = self._one(self.tests.setup, namespace)
         if ended == "raised" and self._last is None:
             return "unusable", note  # it broke before it had asked the program for anything
         namespace.update({function: found[function]} if function in found else {})  # not a stub of the same name
@@ -180,10 +207,6 @@ class Tester:
 
     def _report(self, index: int, ended: str, note: str) -> None:
         self.host.send((index, ended, note))
-
-    def _compile(self, text: str, name: str) -> types.CodeType:
-        self._sources[name] = text.splitlines()
-        return compile(text, name, "exec", dont_inherit=True)
 
     def _one(self, code: types.CodeType, namespace: dict[str, Any]) -> tuple[str, str]:
         outcome = ("ok", "")
@@ -201,9 +224,7 @@ class Tester:
         line = ""
         trace = error.__traceback__
         while trace is not None:
-            lines = self._sources.get(trace.tb_frame.f_code.co_filename)
-            if lines and 0 < trace.tb_lineno <= len(lines):
-                line = lines[trace.tb_lineno - 1].strip()
+            line = self.tests.line(trace.tb_frame.f_code.co_filename, trace.tb_lineno) or line
             trace = trace.tb_next
         what = "" if isinstance(error, AssertionError) else f"{one_line(error)} in "
         return f"{what}{line}{self._shown_call()}"
@@ -217,16 +238,14 @@ class Tester:
 
     # ---------------------------------------------------------------------------------------------------------- names
 
-    def _find(self, namespace: dict[str, Any], codes: list[types.CodeType], function: str | None) -> dict[str, Any]:
+    def _find(self, namespace: dict[str, Any]) -> dict[str, Any]:
         """What the names stand for that the tests use and do not define; classes of the helpers are the program's."""
-        classes = {
-            name for name, value in namespace.items() if isinstance(value, type) and value.__module__ == "tests"
-        }
-        used = {name for code in codes for name in _names_used(code)}
-        defined = {name for code in codes for name in _names_stored(code)} - classes
+        function = self.tests.function
+        helpers = {name: value for name, value in namespace.items() if isinstance(value, type)}
+        classes = {name for name, value in helpers.items() if value.__module__ == _MODULE}
         found: dict[str, Any] = {}
         wanted = []
-        for name in sorted(used - defined - {function}):
+        for name in sorted(self.tests.used - (self.tests.defined - classes) - {function}):
             trusted = None if hasattr(builtins, name) or name in classes else _standard(name)
             if trusted is not None:
                 found[name] = trusted

@@ -12,7 +12,6 @@ import builtins
 import contextlib
 import gc
 import os
-import random
 import select
 import shutil
 import signal
@@ -27,13 +26,14 @@ from typing import Any
 from trl_grpo_ext.sandbox.codec import decode, encode
 from trl_grpo_ext.sandbox.inside import landlock, namespaces, seccomp, worker
 from trl_grpo_ext.sandbox.inside.channel import Channel
-from trl_grpo_ext.sandbox.inside.tester import Tester
+from trl_grpo_ext.sandbox.inside.tester import Tester, TestFile
 
 
 CHANNEL = 3  # descriptor of a worker's channel
 _MESSAGE = 1 << 16
 _MOST_DESCRIPTORS = 4096
 _IDLE_MS = 100
+_UNLIMITED = 1e6
 _SETUP_FAILED, _BROKEN = 70, 71
 # What programs import most. A module that is loaded makes each clone a little dearer, and an import free.
 _PRELOADED = (
@@ -74,10 +74,13 @@ class Zygote:
         self.layers: dict[str, str] = {}
         self._children: dict[int, Child] = {}
         self._ready: list[tuple[int, socket.socket]] = []
+        self._parked: set[int] = set()  # workers that the host may or may not come back to
         self._next = 0
         self._filter: seccomp.Filter | None = None
         self._ruleset: int | None = None
         self._scratch: str | None = None
+        self._folder = namespaces.folder_options(config["file_bytes"])
+        self._own_processes = False
 
     # ----------------------------------------------------------------------------------------------------- preparing
 
@@ -92,9 +95,10 @@ class Zygote:
         self._try("namespaces", lambda: self._enter_namespaces(reads))
         if "namespaces" in self._on():
             self._try("process and mount namespaces", self._try_clone)
+        self._own_processes = "process and mount namespaces" in self._on()
+        namespaces.forbid_privileges()
         self._try("landlock", lambda: self._prepare_landlock(reads))
         self._try("seccomp", self._prepare_seccomp)
-        self._own_processes = "process and mount namespaces" in self._on()
         if not self._own_processes:
             self._scratch = tempfile.mkdtemp(prefix="trl_grpo_ext_sandbox_", dir=self.config["scratch"])
         self._try("trial", self._trial)
@@ -127,7 +131,7 @@ class Zygote:
         pid = namespaces.clone(processes=True, mounts=True)
         if pid == 0:
             try:
-                namespaces.private_folder(1 << 20)
+                namespaces.private_folder(self._folder)
             except OSError:
                 os._exit(1)
             os._exit(0)
@@ -145,13 +149,16 @@ class Zygote:
             devices = ["/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/full"]
             self._reads = [*parts, *files, *devices, *self.config["packages"]]
             self._writes = ["/dev/null"]
-        if "process and mount namespaces" in self._on():
+        if self._own_processes:
             self._ruleset = landlock.ruleset(self._reads, ["/tmp", "/dev/null"])
 
     def _prepare_seccomp(self) -> None:
         if not seccomp.supported():
             raise OSError("the kernel has no seccomp filters")
-        self._filter = seccomp.build("program")
+        if self._own_processes:  # workers inherit it: installing one takes longer than a clone
+            seccomp.install(seccomp.build("cloned").for_pid(1))
+        else:
+            self._filter = seccomp.build("program")
 
     def _trial(self) -> None:
         number, channel = self._clone()
@@ -216,6 +223,9 @@ class Zygote:
             number, channel = self._ready.pop()
             channel.close()
             self._forget(number)
+        for number in self._parked:
+            self._forget(number)
+        self._parked.clear()
 
     def _answer(self, request: str, number: int = 0) -> None:
         if request == "take":
@@ -226,6 +236,13 @@ class Zygote:
             self.control.send(encode(self._processor_seconds(number)))
         elif request == "finish":
             self.control.send(encode(self._finish(number)))
+        elif request == "park":
+            if number in self._children:
+                self._parked.add(number)
+        elif request == "resume":
+            parked = number in self._parked and self._children[number].status is None
+            self._parked.discard(number)
+            self.control.send(encode(self._processor_seconds(number) if parked else None))
         elif request == "forget":
             self._forget(number)
 
@@ -293,6 +310,7 @@ class Zygote:
 
     def _remove(self, number: int) -> None:
         child = self._children.pop(number)
+        self._parked.discard(number)
         if child.scratch is not None:
             shutil.rmtree(child.scratch, ignore_errors=True)
 
@@ -329,9 +347,7 @@ class Zygote:
             os._exit(_SETUP_FAILED)
         try:
             os.write(CHANNEL, b"ready")
-            connection = socket.socket(fileno=CHANNEL)
-            _, descriptors, *_ = socket.recv_fds(connection, 1, 2)
-            connection.detach()
+            descriptors = _receive_descriptors()
             gc.enable()
             _work(Channel(CHANNEL), descriptors)
             os._exit(0)
@@ -342,21 +358,20 @@ class Zygote:
 
     def _isolate(self, scratch: str | None) -> None:
         signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         namespaces.end_with_parent()
         ruleset = self._ruleset
         if scratch is None:
-            namespaces.private_folder(self.config["file_bytes"])
-        elif "landlock" in self._on():
-            ruleset = landlock.ruleset(self._reads, [scratch, "/dev/null"])
-        folder = scratch or "/tmp"
-        os.chdir(folder)
-        os.environ.update(HOME=folder, TMPDIR=folder)
+            namespaces.private_folder(self._folder)
+            os.chdir("/tmp")
+        else:
+            os.chdir(scratch)
+            os.environ.update(HOME=scratch, TMPDIR=scratch)
+            if "landlock" in self._on():
+                ruleset = landlock.ruleset(self._reads, [scratch, "/dev/null"])
         namespaces.drop_capabilities()
         if ruleset is not None:
-            landlock.restrict(ruleset)
+            namespaces.restrict(ruleset)
         os.closerange(CHANNEL + 1, _MOST_DESCRIPTORS)
-        random.seed()
         if self._filter is not None:
             seccomp.install(self._filter.for_pid(os.getpid()))
 
@@ -369,8 +384,25 @@ def _work(channel: Channel, descriptors: list[int]) -> None:
     elif job == "load":
         worker.Server(channel).serve(*arguments)
     elif job == "tests":
-        Tester(channel, Channel(descriptors[0])).run(*arguments)
-        channel.receive()  # until the host has read the reports
+        _test(channel, descriptors, *arguments)
+
+
+def _test(channel: Channel, descriptors: list[int], limits: dict[str, Any], *tests: Any) -> None:
+    """Run the same tests about one program after another, each program in a worker of its own."""
+    worker.apply_limits({**limits, "seconds": _UNLIMITED})  # the clock of the host counts each program alone
+    file = TestFile(*tests)
+    while descriptors:
+        Tester(file, channel, Channel(descriptors[0])).run()
+        os.close(descriptors[0])
+        descriptors = _receive_descriptors()
+
+
+def _receive_descriptors() -> list[int]:
+    connection = socket.socket(fileno=CHANNEL)
+    try:
+        return socket.recv_fds(connection, 1, 2)[1]
+    finally:
+        connection.detach()
 
 
 def _status(status: int, usage: Any) -> tuple[int, float]:

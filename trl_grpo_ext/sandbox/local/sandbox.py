@@ -13,6 +13,7 @@ from trl_grpo_ext.errors import SandboxError
 from trl_grpo_ext.sandbox.codec import CodecError
 from trl_grpo_ext.sandbox.jobs import ENDED, Called, Calls, Limits, Ran, Run, Tested, Tests
 from trl_grpo_ext.sandbox.local.conversation import Clock, Conversation, Ended, TimeUp
+from trl_grpo_ext.sandbox.local.testers import Testers
 from trl_grpo_ext.sandbox.local.zygote import Zygote
 from trl_grpo_ext.sandbox.options import LEVELS, Isolation, Level, SandboxOptions
 
@@ -56,6 +57,7 @@ class LocalSandbox:
         self.workers = options.workers or len(os.sched_getaffinity(0))
         self._slots = threading.BoundedSemaphore(self.workers)
         self._starting = threading.Lock()
+        self._testers = Testers(self.workers)
         self._zygote: Zygote | None = None
 
     def isolation(self) -> Isolation:
@@ -82,6 +84,7 @@ class LocalSandbox:
     def close(self) -> None:
         """End the zygote and every worker."""
         with self._starting:
+            self._testers.clear()
             if self._zygote is not None:
                 self._zygote.close()
                 self._zygote = None
@@ -95,6 +98,7 @@ class LocalSandbox:
     def _running(self) -> Zygote:
         with self._starting:
             if self._zygote is not None and self._zygote.process.poll() is not None:
+                self._testers.clear()
                 self._zygote.close()
                 self._zygote = None
             if self._zygote is None:
@@ -165,25 +169,27 @@ class LocalSandbox:
                 yield Called(*_why_it_left(zygote, number, clock))
 
     def _test(self, zygote: Zygote, job: Tests, clock: Clock, limits: dict) -> Iterator[Tested]:
-        with _worker(zygote, clock) as (program, talk), _worker(zygote, clock) as (tester, reports):
-            clock.begin(lambda: zygote.processor_seconds(program) + zygote.processor_seconds(tester))
+        with _worker(zygote, clock) as (program, talk), self._testers.tester(zygote, job, clock) as tester:
+            clock.begin(lambda: zygote.processor_seconds(program) + tester.used())
             try:
                 talk.begin("load", job.source, limits)
-                about = (job.helpers, job.setup, list(job.tests), job.function, limits)
-                reports.begin("tests", *about, descriptors=(talk.channel.fileno(),))
+                tester.begin(job, limits, talk.channel.fileno())
                 talk.close()  # the end of the program's process shows to the tests alone
-                for _ in job.tests:
-                    tested = _tested(reports.receive())
+                for number in range(1, len(job.tests) + 1):
+                    tested = _tested(tester.talk.receive())
                     if tested.ended == "exited":
                         ended, _, note = _why_it_left(zygote, program, clock)
                         tested = Tested(ended, f"{note}: {tested.note}")
+                    failed = tested.ended != "ok"
+                    tester.well = (failed and job.until_failure) or number == len(job.tests)
+                    tester.well = tester.well and tested.ended in ("ok", "raised")
                     yield tested
-                    if tested.ended not in ("ok", "raised"):
+                    if tested.ended not in ("ok", "raised") or (failed and job.until_failure):
                         return
             except TimeUp:
                 yield Tested("timeout", f"not done within {clock.seconds:g} s")
             except (Ended, CodecError):
-                ended, note = _why_it_ended(zygote, tester, clock)
+                ended, note = _why_it_ended(zygote, tester.number, clock)
                 if ended != "timeout":
                     raise SandboxError(f"the process that ran the tests ended: {note}") from None
                 yield Tested(ended, note)
