@@ -82,6 +82,8 @@ _COMMAND = _names(
 )
 _PROGRAM = _OPEN_FILES | _PATHS | _MEMORY | _THREADS | _SIGNALS | _TIME | _WAITING | _SOCKET_PAIRS | _QUESTIONS
 
+# What an executable needs on top that is no interpreter of ours; it may become another, and stays held by this filter.
+_EXECUTABLE = _names("execve arch_prctl set_tid_address membarrier mincore timer_create timer_settime timer_delete")
 # What a zygote needs on top, to clone workers and isolate them, of which nothing is of use to a worker: it has no
 # capabilities, and in its pid namespace nobody to signal or to wait for.
 _CLONED = _names("mount capset wait4 landlock_restrict_self kill tgkill")
@@ -90,6 +92,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "program": _PROGRAM,
     "command": _PROGRAM | _COMMAND,
     "cloned": _PROGRAM | _CLONED,
+    "executable": _PROGRAM | _EXECUTABLE,
 }
 
 # fmt: off
@@ -240,8 +243,9 @@ def build(profile: str) -> Filter:
 
     Args:
         profile (`str`):
-            `"program"`, `"command"` or `"cloned"`: a program as well, in namespaces of its own, that inherits the
-            filter of the zygote that cloned it. Installing a filter takes longer than a clone.
+            `"program"`; `"cloned"`: a program as well, in namespaces of its own, that inherits the filter of the
+            zygote (installing one takes longer than a clone); `"command"`: a compiler, which starts processes; or
+            `"executable"`: what it made, which does not.
 
     Returns:
         [`Filter`]: To be kept, and patched for each process.
@@ -373,7 +377,7 @@ def _checks(profile: str) -> dict[str, Block]:
         dict.fromkeys(("clone3", "io_uring_setup", "io_uring_enter", "io_uring_register"), _deny(errno.ENOSYS))
     )
     threads_only = _require(0, [_CLONE_THREAD], mask=_CLONE_FORBIDDEN | _CLONE_THREAD) + _ALLOW
-    if profile == "program":
+    if profile in ("program", "executable"):
         checks["clone"] = threads_only
         # A process that kills or stops itself would look like one that was killed or stopped from outside.
         checks["kill"] = _require(0, [_OWN_PID]) + _refuse(1, _UNSTOPPABLE) + _ALLOW

@@ -20,11 +20,12 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from trl_grpo_ext.sandbox.codec import decode, encode
-from trl_grpo_ext.sandbox.inside import landlock, namespaces, seccomp, worker
+from trl_grpo_ext.sandbox.inside import commands, landlock, namespaces, seccomp, worker
 from trl_grpo_ext.sandbox.inside.channel import Channel
 from trl_grpo_ext.sandbox.inside.tester import Tester, TestFile
 
@@ -64,7 +65,8 @@ class Zygote:
         config (`dict`):
             `scratch`: where on the host to make a folder for workers without a file system of their own; `ahead`: how
             many workers wait; `file_bytes`: size of a private folder; `packages`: paths of packages that programs may
-            import, and `package_folders`: where they are; `off`: layers that are left out, which measurements and
+            import, and `package_folders`: where they are; `tools`: what else of the host stays, for a zygote whose
+            workers build and run programs in other languages; `off`: layers that are left out, which measurements and
             tests ask for.
     """
 
@@ -76,7 +78,7 @@ class Zygote:
         self._ready: list[tuple[int, socket.socket]] = []
         self._parked: set[int] = set()  # workers that the host may or may not come back to
         self._next = 0
-        self._filter: seccomp.Filter | None = None
+        self._filters: dict[str, seccomp.Filter] = {}
         self._ruleset: int | None = None
         self._scratch: str | None = None
         self._folder = namespaces.folder_options(config["file_bytes"])
@@ -91,7 +93,7 @@ class Zygote:
             with contextlib.suppress(ImportError):  # some builds lack one or another
                 __import__(name)
         _add_exit()
-        reads = namespaces.interpreter_files()
+        reads = [*namespaces.interpreter_files(), *self.config["tools"]]
         self._try("namespaces", lambda: self._enter_namespaces(reads))
         if "namespaces" in self._on():
             self._try("process and mount namespaces", self._try_clone)
@@ -125,18 +127,17 @@ class Zygote:
     def _enter_namespaces(self, reads: list[str]) -> None:
         if not namespaces.supported():
             raise OSError("this machine's system calls are not known")
-        namespaces.enter(reads, self.config["packages"])
+
+        def enter() -> None:
+            namespaces.enter(reads, self.config["packages"])
+
+        _try_in_child(os.fork, enter)  # half-way in, there is no way back
+        enter()
 
     def _try_clone(self) -> None:
-        pid = namespaces.clone(processes=True, mounts=True)
-        if pid == 0:
-            try:
-                namespaces.private_folder(self._folder)
-            except OSError:
-                os._exit(1)
-            os._exit(0)
-        if os.waitpid(pid, 0)[1] != 0:
-            raise OSError("a worker cannot mount its private folder")
+        _try_in_child(
+            lambda: namespaces.clone(processes=True, mounts=True), lambda: namespaces.private_folder(self._folder)
+        )
 
     def _prepare_landlock(self, reads: list[str]) -> None:
         if not landlock.abi():
@@ -150,15 +151,19 @@ class Zygote:
             self._reads = [*parts, *files, *devices, *self.config["packages"]]
             self._writes = ["/dev/null"]
         if self._own_processes:
-            self._ruleset = landlock.ruleset(self._reads, ["/tmp", "/dev/null"])
+            executable = ["/"] if self.config["tools"] else []
+            # Nothing but the private folder, which is mounted later, can be written: all other mounts are read-only.
+            self._ruleset = landlock.ruleset(self._reads, ["/"], executable)
 
     def _prepare_seccomp(self) -> None:
         if not seccomp.supported():
             raise OSError("the kernel has no seccomp filters")
-        if self._own_processes:  # workers inherit it: installing one takes longer than a clone
+        if self.config["tools"]:
+            self._filters = {profile: seccomp.build(profile) for profile in ("command", "executable")}
+        elif self._own_processes:  # workers inherit it: installing one takes longer than a clone
             seccomp.install(seccomp.build("cloned").for_pid(1))
         else:
-            self._filter = seccomp.build("program")
+            self._filters = {"program": seccomp.build("program")}
 
     def _trial(self) -> None:
         number, channel = self._clone()
@@ -252,6 +257,8 @@ class Zygote:
             return  # the host has asked how it ended
         child.forgotten = True
         self._kill(child)
+        if child.scratch is not None:  # what is to be seen goes at once; a process that fills memory takes its time
+            shutil.rmtree(child.scratch, ignore_errors=True)
         if child.status is not None:
             self._remove(number)
 
@@ -280,6 +287,9 @@ class Zygote:
         if child.status is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child.pid, signal.SIGKILL)
+            if self.config["tools"] and not self._own_processes:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)
 
     def _reap(self) -> None:
         by_pid = {child.pid: number for number, child in self._children.items()}
@@ -349,7 +359,7 @@ class Zygote:
             os.write(CHANNEL, b"ready")
             descriptors = _receive_descriptors()
             gc.enable()
-            _work(Channel(CHANNEL), descriptors)
+            self._work(Channel(CHANNEL), descriptors)
             os._exit(0)
         except BaseException:
             Channel(CHANNEL).send(("broken", traceback.format_exc()))
@@ -367,24 +377,52 @@ class Zygote:
             os.chdir(scratch)
             os.environ.update(HOME=scratch, TMPDIR=scratch)
             if "landlock" in self._on():
-                ruleset = landlock.ruleset(self._reads, [scratch, "/dev/null"])
+                executable = [*self._reads, scratch] if self.config["tools"] else []
+                ruleset = landlock.ruleset(self._reads, [scratch, "/dev/null"], executable)
         namespaces.drop_capabilities()
         if ruleset is not None:
             namespaces.restrict(ruleset)
         os.closerange(CHANNEL + 1, _MOST_DESCRIPTORS)
-        if self._filter is not None:
-            seccomp.install(self._filter.for_pid(os.getpid()))
+        if self.config["tools"]:
+            os.setsid()  # a compiler's processes end as a group
+        else:
+            self._install("program")
+
+    def _install(self, profile: str) -> None:
+        if profile in self._filters:
+            seccomp.install(self._filters[profile].for_pid(os.getpid()))
+
+    def _work(self, channel: Channel, descriptors: list[int]) -> None:
+        """Take one job from the channel and do it; what came along are files, or the other party of a test."""
+        job, *arguments = channel.receive()
+        if job == "run":
+            worker.run(channel, descriptors, *arguments)
+        elif job == "load":
+            worker.Server(channel).serve(*arguments)
+        elif job == "tests":
+            _test(channel, descriptors, *arguments)
+        elif job == "build":
+            commands.build(channel, descriptors, self._install, *arguments)
+        elif job == "execute":
+            commands.execute(descriptors, self._install, *arguments)
 
 
-def _work(channel: Channel, descriptors: list[int]) -> None:
-    """Take one job from the channel and do it; what came along with it are files, or the other party of a test."""
-    job, *arguments = channel.receive()
-    if job == "run":
-        worker.run(channel, descriptors, *arguments)
-    elif job == "load":
-        worker.Server(channel).serve(*arguments)
-    elif job == "tests":
-        _test(channel, descriptors, *arguments)
+def _try_in_child(fork: Callable[[], int], step: Callable[[], None]) -> None:
+    """Do something in a child first; raise its `OSError` here."""
+    read, write = os.pipe()
+    pid = fork()
+    if pid == 0:
+        try:
+            step()
+        except OSError as error:
+            os.write(write, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    said = os.read(read, 1000).decode(errors="replace")
+    os.close(read)
+    if os.waitpid(pid, 0)[1] or said:
+        raise OSError(said or "a child that tried it was killed")
 
 
 def _test(channel: Channel, descriptors: list[int], limits: dict[str, Any], *tests: Any) -> None:
@@ -400,7 +438,7 @@ def _test(channel: Channel, descriptors: list[int], limits: dict[str, Any], *tes
 def _receive_descriptors() -> list[int]:
     connection = socket.socket(fileno=CHANNEL)
     try:
-        return socket.recv_fds(connection, 1, 2)[1]
+        return socket.recv_fds(connection, 1, 3)[1]
     finally:
         connection.detach()
 

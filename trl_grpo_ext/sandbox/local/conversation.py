@@ -119,6 +119,13 @@ class Conversation:
             raise CodecError(f"a message of {size} bytes; the most is {MAX_BYTES}")
         return decode(self._read(size))
 
+    def drain(self) -> None:
+        """Wait for the worker to close its end, whatever it writes. Raises [`TimeUp`]."""
+        with contextlib.suppress(Ended):
+            while True:
+                self._read(1)
+                self._buffer.clear()
+
     def close(self) -> None:
         """Close the host's end."""
         self.channel.close()

@@ -2,26 +2,27 @@
 
 import contextlib
 import os
-import signal
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
 from trl_grpo_ext.errors import SandboxError
 from trl_grpo_ext.sandbox.codec import CodecError
-from trl_grpo_ext.sandbox.jobs import ENDED, Called, Calls, Limits, Ran, Run, Tested, Tests
+from trl_grpo_ext.sandbox.jobs import Called, Calls, Limits, Ran, Run, Tested, Tests
 from trl_grpo_ext.sandbox.local.conversation import Clock, Conversation, Ended, TimeUp
+from trl_grpo_ext.sandbox.local.endings import MOST_NOTED, fresh_worker, read_report, why_it_ended, why_it_left
+from trl_grpo_ext.sandbox.local.running import run
 from trl_grpo_ext.sandbox.local.testers import Testers
 from trl_grpo_ext.sandbox.local.zygote import Zygote
-from trl_grpo_ext.sandbox.options import LEVELS, Isolation, Level, SandboxOptions
+from trl_grpo_ext.sandbox.local.zygotes import Zygotes, isolation_of
+from trl_grpo_ext.sandbox.options import Isolation, SandboxOptions
 
 
 _ATTEMPTS = 3
 _REFERENCE_SECONDS = 0.004  # what the zygote's calibration takes on a 3 GHz server core; the unit of time limits
 _MOST_SCALE = 4.0
-_NOTE = 500
 
 R = TypeVar("R")
 J = TypeVar("J", Run, Calls, Tests)
@@ -56,9 +57,8 @@ class LocalSandbox:
         self.options = options
         self.workers = options.workers or len(os.sched_getaffinity(0))
         self._slots = threading.BoundedSemaphore(self.workers)
-        self._starting = threading.Lock()
         self._testers = Testers(self.workers)
-        self._zygote: Zygote | None = None
+        self._zygotes = Zygotes(options, self.workers, self._testers.clear)
 
     def isolation(self) -> Isolation:
         """
@@ -67,11 +67,11 @@ class LocalSandbox:
         Raises:
             [`~errors.SandboxError`]: if it is less than the options ask for.
         """
-        return _isolation(self._running().layers)
+        return isolation_of(self._zygotes.get("python").layers)
 
     def run(self, job: Run) -> Iterator[Ran]:
         """Run a program, once for each input; see [`~trl_grpo_ext.sandbox.backend.Sandbox`]."""
-        return self._do(job, self._run)
+        return self._do(job, run)
 
     def call(self, job: Calls) -> Iterator[Called]:
         """Call a function of a program; see [`~trl_grpo_ext.sandbox.backend.Sandbox`]."""
@@ -83,39 +83,12 @@ class LocalSandbox:
 
     def close(self) -> None:
         """End the zygote and every worker."""
-        with self._starting:
-            self._testers.clear()
-            if self._zygote is not None:
-                self._zygote.close()
-                self._zygote = None
+        self._testers.clear()
+        self._zygotes.close()
 
     def processes(self) -> list[int]:
         """Process ids of what lasts from one job to the next."""
-        return [] if self._zygote is None else [self._zygote.process.pid]
-
-    # ------------------------------------------------------------------------------------------------------- zygotes
-
-    def _running(self) -> Zygote:
-        with self._starting:
-            if self._zygote is not None and self._zygote.process.poll() is not None:
-                self._testers.clear()
-                self._zygote.close()
-                self._zygote = None
-            if self._zygote is None:
-                started = Zygote(ahead=2 * self.workers, packages=self.options.packages)
-                self._refuse_below_minimum(started)
-                self._zygote = started
-            return self._zygote
-
-    def _refuse_below_minimum(self, zygote: Zygote) -> None:
-        found = _isolation(zygote.layers)
-        levels = list(LEVELS)
-        if self.options.isolation == "required" and levels.index(found.level) < levels.index(self.options.minimum):
-            zygote.close()
-            raise SandboxError(
-                f"this machine isolates programs at the level {found}. Level {self.options.minimum!r} is required: "
-                "run where the kernel allows more, or lower the sandbox's `minimum`, or set isolation='best_effort'"
-            )
+        return self._zygotes.processes()
 
     def _seconds(self, zygote: Zygote, limits: Limits) -> float:
         scale = self.options.time_scale
@@ -129,7 +102,7 @@ class LocalSandbox:
         with self._slots:
             for attempts_left in reversed(range(_ATTEMPTS)):
                 try:
-                    zygote = self._running()
+                    zygote = self._zygotes.get(getattr(job, "language", "python"))
                     seconds = self._seconds(zygote, job.limits)
                     # The kernel's own limit of processor time is a second line; threads use it up faster.
                     inside = asdict(replace(job.limits, seconds=2 * seconds + 1))
@@ -146,15 +119,8 @@ class LocalSandbox:
 
     # ---------------------------------------------------------------------------------------------------------- jobs
 
-    def _run(self, zygote: Zygote, job: Run, clock: Clock, limits: dict) -> Iterator[Ran]:
-        for text in job.inputs:
-            ran = _run_once(zygote, job, text, clock, limits)
-            yield ran
-            if ran.ended == "timeout":
-                return
-
     def _call(self, zygote: Zygote, job: Calls, clock: Clock, limits: dict) -> Iterator[Called]:
-        with _worker(zygote, clock) as (number, talk):
+        with fresh_worker(zygote, clock) as (number, talk):
             clock.begin(lambda: zygote.processor_seconds(number))
             try:
                 talk.begin("load", job.source, limits)
@@ -166,10 +132,10 @@ class LocalSandbox:
             except TimeUp:
                 yield Called("timeout", note=f"no answer within {clock.seconds:g} s")
             except Ended:
-                yield Called(*_why_it_left(zygote, number, clock))
+                yield Called(*why_it_left(zygote, number, clock))
 
     def _test(self, zygote: Zygote, job: Tests, clock: Clock, limits: dict) -> Iterator[Tested]:
-        with _worker(zygote, clock) as (program, talk), self._testers.tester(zygote, job, clock) as tester:
+        with fresh_worker(zygote, clock) as (program, talk), self._testers.tester(zygote, job, clock) as tester:
             clock.begin(lambda: zygote.processor_seconds(program) + tester.used())
             try:
                 talk.begin("load", job.source, limits)
@@ -178,7 +144,7 @@ class LocalSandbox:
                 for number in range(1, len(job.tests) + 1):
                     tested = _tested(tester.talk.receive())
                     if tested.ended == "exited":
-                        ended, _, note = _why_it_left(zygote, program, clock)
+                        ended, _, note = why_it_left(zygote, program, clock)
                         tested = Tested(ended, f"{note}: {tested.note}")
                     failed = tested.ended != "ok"
                     tester.well = (failed and job.until_failure) or number == len(job.tests)
@@ -189,65 +155,10 @@ class LocalSandbox:
             except TimeUp:
                 yield Tested("timeout", f"not done within {clock.seconds:g} s")
             except (Ended, CodecError):
-                ended, note = _why_it_ended(zygote, tester.number, clock)
+                ended, note = why_it_ended(zygote, tester.number, clock)
                 if ended != "timeout":
                     raise SandboxError(f"the process that ran the tests ended: {note}") from None
                 yield Tested(ended, note)
-
-
-def _isolation(layers: Mapping[str, str]) -> Isolation:
-    on = {name for name, state in layers.items() if state == "on"}
-    level: Level = "limits"
-    if "seccomp" in on:
-        level = "seccomp"
-        if "landlock" in on:
-            level = "restricted"
-        if {"namespaces", "process and mount namespaces"} <= on:
-            level = "namespaces"
-    return Isolation(level, layers)
-
-
-@contextlib.contextmanager
-def _worker(zygote: Zygote, clock: Clock) -> Iterator[tuple[int, Conversation]]:
-    number, channel = zygote.take()
-    talk = Conversation(channel, clock)
-    try:
-        yield number, talk
-    finally:
-        talk.close()
-        zygote.forget(number)
-
-
-def _run_once(zygote: Zygote, job: Run, text: str, clock: Clock, limits: dict) -> Ran:
-    with _memory_file(text.encode("utf-8", "surrogatepass")) as given, _memory_file(b"") as printed:
-        with _worker(zygote, clock) as (number, talk):
-            clock.begin(lambda: zygote.processor_seconds(number))
-            try:
-                talk.begin("run", job.source, limits, descriptors=(given, printed))
-                ended, note = _report(talk.receive())
-            except TimeUp:
-                ended, note = "timeout", f"not done within {clock.seconds:g} s"
-            except (Ended, CodecError):
-                ended, note = _why_it_ended(zygote, number, clock)
-            clock.stop()
-        size = os.fstat(printed).st_size
-        if size > job.limits.output_bytes:
-            ended, note = "output", f"it printed {size} bytes; the most is {job.limits.output_bytes}"
-        output = os.pread(printed, min(size, job.limits.output_bytes), 0).decode("utf-8", "replace")
-        return Ran(ended, output, note)  # type: ignore[arg-type]
-
-
-@contextlib.contextmanager
-def _memory_file(content: bytes) -> Iterator[int]:
-    """A file that programs may seek in and ask for the size of, as many do with standard input."""
-    descriptor = os.memfd_create("standard", os.MFD_CLOEXEC)
-    try:
-        while content:
-            content = content[os.write(descriptor, content) :]
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def _call_once(talk: Conversation, function: str, arguments: tuple) -> Called:
@@ -258,11 +169,11 @@ def _call_once(talk: Conversation, function: str, arguments: tuple) -> Called:
     if type(reply) is tuple and len(reply) == 3 and reply[0] == "value":
         return Called("ok", reply[1])
     if type(reply) is tuple and len(reply) == 5 and reply[0] == "raised":
-        return Called("raised", note=str(reply[4])[:_NOTE])
+        return Called("raised", note=str(reply[4])[:MOST_NOTED])
     if type(reply) is tuple and len(reply) == 2 and reply[0] == "unfit":
-        return Called("raised", note=f"what it returned is no plain data: {str(reply[1])[:_NOTE]}")
+        return Called("raised", note=f"what it returned is no plain data: {str(reply[1])[:MOST_NOTED]}")
     if type(reply) is tuple and len(reply) == 3 and reply[0] == "failed":
-        ended, note = _report(reply[1:])
+        ended, note = read_report(reply[1:])
         return Called(ended, note=note)  # type: ignore[arg-type]
     return Called("exited", note="the program's process does not answer as agreed")
 
@@ -271,34 +182,7 @@ def _tested(report: Any) -> Tested:
     if report[0] == "broken":
         raise SandboxError(f"the process that ran the tests broke: {report[1]}")
     _, ended, note = report
-    return Tested(ended, note[: 4 * _NOTE])
-
-
-def _report(reply: Any) -> tuple[str, str]:
-    """What a worker says of its end. It may be the program that says so, hence nothing in it is taken for granted."""
-    if type(reply) is tuple and len(reply) == 2 and type(reply[0]) is str and type(reply[1]) is str:
-        ended, note = reply
-        if ended in ENDED and ended != "unusable":
-            return ended, note[:_NOTE]
-    return "exited", "the program's process does not answer as agreed"
-
-
-def _why_it_ended(zygote: Zygote, number: int, clock: Clock) -> tuple[Any, str]:
-    """Say why a worker ended that had not said so itself."""
-    code, seconds = zygote.finish(number)
-    if code >= 0:
-        return ("ok", "") if code == 0 else ("exited", f"exit code {code}")
-    if -code in (signal.SIGKILL, signal.SIGXCPU) and seconds >= clock.seconds:
-        return "timeout", f"not done within {clock.seconds:g} s"
-    if code == -signal.SIGKILL:
-        raise SandboxError("a worker was killed from outside")
-    return "exited", f"ended by {signal.Signals(-code).name}"
-
-
-def _why_it_left(zygote: Zygote, number: int, clock: Clock) -> tuple[Any, None, str]:
-    """As above, where a worker was expected to go on: even a peaceful end is a failure."""
-    ended, note = _why_it_ended(zygote, number, clock)
-    return ("exited", None, "exit code 0") if ended == "ok" else (ended, None, note)
+    return Tested(ended, note[: 4 * MOST_NOTED])
 
 
 def _forget_after_fork(sandbox: LocalSandbox) -> None:
@@ -308,8 +192,7 @@ def _forget_after_fork(sandbox: LocalSandbox) -> None:
     def forget() -> None:
         inherited = reference()
         if inherited is not None:
-            if inherited._zygote is not None:
-                inherited._zygote.abandon()
+            inherited._zygotes.abandon()
             inherited._set_up(inherited.options)
 
     os.register_at_fork(after_in_child=forget)

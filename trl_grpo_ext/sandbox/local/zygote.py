@@ -35,6 +35,8 @@ class Zygote:
             Installed packages that programs may import.
         file_bytes (`int`, *optional*, defaults to `32 MiB`):
             Size of a worker's private folder.
+        tools (`tuple[str, ...]`, *optional*, defaults to `()`):
+            What else of the host its workers see and may execute.
         off (`tuple[str, ...]`, *optional*, defaults to `()`):
             Layers of isolation that are left out; measurements and tests ask for this.
 
@@ -44,7 +46,12 @@ class Zygote:
     """
 
     def __init__(
-        self, ahead: int, packages: tuple[str, ...] = (), file_bytes: int = 32 << 20, off: tuple[str, ...] = ()
+        self,
+        ahead: int,
+        packages: tuple[str, ...] = (),
+        file_bytes: int = 32 << 20,
+        tools: tuple[str, ...] = (),
+        off: tuple[str, ...] = (),
     ):
         paths = [path for package in packages for path in _package_paths(package)]
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -55,6 +62,7 @@ class Zygote:
             "packages": paths,
             "package_folders": sorted({os.path.dirname(path) for path in paths}),
             "file_bytes": file_bytes,
+            "tools": list(tools),
             "off": list(off),
         }
         with theirs:

@@ -14,9 +14,20 @@ programs in other languages read and print.
 """
 
 from trl_grpo_ext.verify.code.case import Case
-from trl_grpo_ext.verify.code.extract import Extraction, read_program
-from trl_grpo_ext.verify.code.judge import verify_code, verify_code_batch
+from trl_grpo_ext.verify.code.extract import Extraction, fenced, read_program
+from trl_grpo_ext.verify.code.judge import Explanation, Outcome, explain_code, verify_code, verify_code_batch
 from trl_grpo_ext.verify.code.options import CodeOptions
 
 
-__all__ = ["Case", "CodeOptions", "Extraction", "read_program", "verify_code", "verify_code_batch"]
+__all__ = [
+    "Case",
+    "CodeOptions",
+    "Explanation",
+    "Extraction",
+    "Outcome",
+    "explain_code",
+    "fenced",
+    "read_program",
+    "verify_code",
+    "verify_code_batch",
+]

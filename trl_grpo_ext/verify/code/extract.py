@@ -150,6 +150,13 @@ def read_program(completion: str, options: CodeOptions = DEFAULT_OPTIONS, langua
     return Extraction(source, "found") if source.strip() else _none("the last block is empty")
 
 
+def fenced(program: str, language: str = "python") -> str:
+    """A completion that is nothing but this program: the reverse of [`read_program`]."""
+    longest = max((len(mark) for mark in re.findall(r"`+", program)), default=0)
+    mark = "`" * max(3, longest + 1)  # a longer fence is not closed by those within the program
+    return f"{mark}{language}\n{program}\n{mark}"
+
+
 def _none(reason: str) -> Extraction:
     return Extraction(None, "no_answer", reason)
 

@@ -27,6 +27,7 @@ MAX_CHECKED_CHARACTERS = 64 << 20  # of all outputs that wait for a checker
 CHECKER_SECONDS = 10.0  # the checker of a task is not paid from the time of the program
 _MAX_ANSWER = 4_000
 _MAX_REASON = 300
+_MAX_CALL = 100
 _KINDS: dict[str, VerdictKind] = {"timeout": "timeout", "memory": "memory"}
 _ENDINGS = {
     "raised": "it raised an exception",
@@ -36,7 +37,7 @@ _ENDINGS = {
     "output": "it printed or returned too much, or something that is no plain data",
     "missing": "the function is not there",
 }
-_NOT_COMPILED = ("SyntaxError", "IndentationError", "TabError")
+_NOT_COMPILED = ("SyntaxError", "IndentationError", "TabError", "CompileError")
 _FUTURE = re.compile(r"^from __future__ import [^\n(]+$", re.MULTILINE)
 _CALL_CHECKER = """
 
@@ -72,16 +73,45 @@ class _Program:
 
 
 @dataclass(frozen=True)
-class _Outcome:
-    """How one test went."""
+class Outcome:
+    """
+    How one test went.
+
+    Args:
+        score (`float`):
+            1.0 if it passed.
+        kind (`str`, *optional*, defaults to `"wrong"`):
+            That of a verdict on this test alone.
+        reason (`str`, *optional*, defaults to `""`):
+            What was given, what was expected and what came, if it did not pass.
+    """
 
     score: float
     kind: VerdictKind = "wrong"
     reason: str = ""
 
 
-_PASSED = _Outcome(1.0, "correct")
-_Outcomes = Generator[_Outcome, None, None]
+@dataclass(frozen=True)
+class Explanation:
+    """
+    A verdict, and what it comes from.
+
+    Args:
+        verdict ([`~trl_grpo_ext.verdict.Verdict`]):
+            The verdict.
+        tests (`tuple[str]`):
+            What each test asks, in short; none if it did not come to testing.
+        outcomes (`tuple[Outcome]`):
+            How each went, up to the one that ended the run.
+    """
+
+    verdict: Verdict
+    tests: tuple[str, ...] = ()
+    outcomes: tuple[Outcome, ...] = ()
+
+
+_PASSED = Outcome(1.0, "correct")
+_Outcomes = Generator[Outcome, None, None]
 
 
 def verify_code(
@@ -169,6 +199,60 @@ def verify_code_batch(
     return [next(judged) if isinstance(row, _Program) else row for row in read]
 
 
+def explain_code(
+    completion: str,
+    case: Case | Mapping[str, Any] | str,
+    *,
+    options: CodeOptions | dict[str, Any] | None = None,
+    sandbox: "Sandbox | str | Mapping[str, Any] | None" = None,
+) -> Explanation:
+    """
+    Judge one completion as [`verify_code`] does, but go on after a failure, and tell of every test.
+
+    Args:
+        completion (`str`):
+            What the model wrote.
+        case ([`Case`], `dict` or `str`):
+            The tests, as [`Case.parse`] takes them.
+        options ([`CodeOptions`] or `dict`, *optional*):
+            The conventions.
+        sandbox ([`~trl_grpo_ext.sandbox.Sandbox`], `str` or `dict`, *optional*):
+            Where programs run; by default the local sandbox.
+
+    Returns:
+        [`Explanation`]
+
+    Raises:
+        [`~errors.ConfigError`]: if `options` are none.
+        [`~errors.SandboxError`]: if the sandbox cannot be opened.
+    """
+    checked = CodeOptions.parse(options)
+    program = _guarded(_read, completion, _guarded(Case.parse, case), checked)
+    if isinstance(program, Verdict):
+        return Explanation(program)
+    throughout = replace(program, options=replace(checked, credit="fraction"))
+    box = _opened(sandbox)
+    outcomes = _guarded(lambda: tuple(_outcomes(throughout, box)))
+    if isinstance(outcomes, Verdict):
+        return Explanation(outcomes)
+    return Explanation(_verdict(program, outcomes), _asked(program.case), outcomes)
+
+
+def _asked(case: Case) -> tuple[str, ...]:
+    """What each test asks."""
+    if case.format == "check_function":
+        return (f"check({case.entry_point})",)
+    if case.format == "asserts":
+        return tuple(plain(test, _MAX_CALL) for test in case.tests)
+    if case.format == "function_call":
+        return tuple(_call(case, test.given) for test in case.tests)
+    return tuple(_input(test.given) for test in case.tests)
+
+
+def _call(case: Case, arguments: Sequence[Any]) -> str:
+    return shortened(f"{case.entry_point}({', '.join(map(shown, arguments))})", _MAX_CALL)
+
+
 def _judge_all(programs: list[_Program], sandbox: Any) -> list[Verdict]:
     box = _opened(sandbox)
     if len(programs) == 1:
@@ -228,20 +312,27 @@ def _with_preamble(source: str, case: Case) -> str:
 
 
 def _judge(program: _Program, box: Any) -> Verdict:
+    return _verdict(program, list(_outcomes(program, box)))
+
+
+def _outcomes(program: _Program, box: Any) -> _Outcomes:
+    """How each test went; nothing after the first failure if only all tests together earn anything."""
     case = program.case
-    total = len(case.tests)
-    scores = [0.0] * total
-    first: _Outcome | None = None
     with closing(_OUTCOMES["checker" if case.checker else case.format](program, box)) as outcomes:
-        for number, outcome in enumerate(outcomes):
-            scores[number] = outcome.score
-            if outcome.score < 1.0 and first is None:
-                first = replace(outcome, reason=f"test {number + 1} of {total}: {outcome.reason}")
-            if first is not None and program.options.credit == "all":
-                break
-    if first is None:
+        for outcome in outcomes:
+            yield outcome
+            if outcome.score < 1.0 and program.options.credit == "all":
+                return
+
+
+def _verdict(program: _Program, outcomes: Sequence[Outcome]) -> Verdict:
+    total = len(program.case.tests)
+    failed = next((number for number, outcome in enumerate(outcomes) if outcome.score < 1.0), None)
+    if failed is None:
         return Verdict(1.0, "correct", program.answer, f"passed {total} of {total} tests")
-    return Verdict(_value(scores, program), first.kind, program.answer, shortened(first.reason, _MAX_REASON))
+    scores = [outcome.score for outcome in outcomes] + [0.0] * (total - len(outcomes))
+    reason = shortened(f"test {failed + 1} of {total}: {outcomes[failed].reason}", _MAX_REASON)
+    return Verdict(_value(scores, program), outcomes[failed].kind, program.answer, reason)
 
 
 def _value(scores: list[float], program: _Program) -> float:
@@ -253,7 +344,7 @@ def _value(scores: list[float], program: _Program) -> float:
     return sum(weight * score for weight, score in zip(weights, scores, strict=True)) / sum(weights)
 
 
-def _failed(result: Ran | Called | Tested, where: str) -> _Outcome:
+def _failed(result: Ran | Called | Tested, where: str) -> Outcome:
     """The outcome of a test that did not come to its end."""
     note = plain(result.note)
     if result.ended == "unusable":
@@ -262,7 +353,7 @@ def _failed(result: Ran | Called | Tested, where: str) -> _Outcome:
     if result.ended == "raised" and note.startswith(_NOT_COMPILED):
         kind = "malformed"
     told = note if result.ended == "raised" and note else f"{_ENDINGS[result.ended]}{': ' if note else ''}{note}"
-    return _Outcome(0.0, kind, told if note.startswith("assert ") else f"{where}: {told}")
+    return Outcome(0.0, kind, told if note.startswith("assert ") else f"{where}: {told}")
 
 
 def _each(results: Iterable[Any], total: int) -> Generator[Any, None, None]:
@@ -283,25 +374,28 @@ def _each(results: Iterable[Any], total: int) -> Generator[Any, None, None]:
         raise SandboxError(f"the sandbox gave {count} results for {total} tests, and no reason")
 
 
+def _tests(program: _Program, tests: tuple[str, ...], setup: str = "") -> Tests:
+    return Tests(
+        program.source,
+        tests,
+        setup=setup,
+        helpers=program.case.preamble,
+        function=program.case.entry_point,
+        until_failure=program.options.credit == "all",
+        limits=program.limits,
+    )
+
+
 def _by_asserts(program: _Program, box: Any) -> _Outcomes:
-    case = program.case
-    job = Tests(program.source, case.tests, helpers=case.preamble, function=case.entry_point, limits=program.limits)
-    with closing(_each(box.test(job), len(case.tests))) as results:
-        for result, test in zip(results, case.tests, strict=False):
-            yield _PASSED if result.ended == "ok" else _failed(result, plain(test, 100))
+    tests = program.case.tests
+    with closing(_each(box.test(_tests(program, tests)), len(tests))) as results:
+        for result, test in zip(results, tests, strict=False):
+            yield _PASSED if result.ended == "ok" else _failed(result, plain(test, _MAX_CALL))
 
 
 def _by_check_function(program: _Program, box: Any) -> _Outcomes:
-    case = program.case
-    call = f"check({case.entry_point})"
-    job = Tests(
-        program.source,
-        (call,),
-        setup=case.tests[0],
-        helpers=case.preamble,
-        function=case.entry_point,
-        limits=program.limits,
-    )
+    call = f"check({program.case.entry_point})"
+    job = _tests(program, (call,), setup=program.case.tests[0])
     with closing(_each(box.test(job), 1)) as results:
         for result in results:
             yield _PASSED if result.ended == "ok" else _failed(result, call)
@@ -316,12 +410,12 @@ def _by_function_call(program: _Program, box: Any) -> _Outcomes:
             if result.ended == "ok" and equal(test.expected, result.value, program.tolerance):
                 yield _PASSED
                 continue
-            called = shortened(f"{case.entry_point}({', '.join(map(shown, test.given))})", 100)
+            called = _call(case, test.given)
             if result.ended != "ok":
                 yield _failed(result, called)
             else:
                 told = f"expected {shown(test.expected)}, got {shown(result.value)}"
-                yield _Outcome(0.0, "wrong", f"{called}: {told}")
+                yield Outcome(0.0, "wrong", f"{called}: {told}")
 
 
 def _by_output(program: _Program, box: Any) -> _Outcomes:
@@ -331,7 +425,7 @@ def _by_output(program: _Program, box: Any) -> _Outcomes:
                 yield _failed(result, _input(test.given))
                 continue
             same, where = same_output(test.expected, result.output, program.tolerance)
-            yield _PASSED if same else _Outcome(0.0, "wrong", f"{_input(test.given)}: {where}")
+            yield _PASSED if same else Outcome(0.0, "wrong", f"{_input(test.given)}: {where}")
 
 
 def _by_checker(program: _Program, box: Any) -> _Outcomes:
@@ -361,7 +455,7 @@ def _outputs(program: _Program, box: Any) -> list[Ran]:
     return ran
 
 
-def _check(program: _Program, asked: tuple[tuple[str, str, str | None], ...], box: Any) -> list[_Outcome]:
+def _check(program: _Program, asked: tuple[tuple[str, str, str | None], ...], box: Any) -> list[Outcome]:
     scores: list[tuple[float | None, str]] = []
     with closing(_each(box.call(_checks(program, asked)), len(asked))) as results:
         for result in results:
@@ -405,11 +499,11 @@ def _blame(program: _Program, row: tuple[str, str, str | None], fault: str, box:
     raise DataError(f"the checker failed ({fault}) at {_input(given)}; mend it, or give the expected output")
 
 
-def _of_checker(score: float | None, fault: str, given: str, output: str) -> _Outcome:
+def _of_checker(score: float | None, fault: str, given: str, output: str) -> Outcome:
     if score == 1.0:
         return _PASSED
     told = f"cannot read it ({fault})" if score is None else f"gives it {score:g}"
-    return _Outcome(score or 0.0, "wrong", f"{_input(given)}, got {quoted(output.rstrip())}: the checker {told}")
+    return Outcome(score or 0.0, "wrong", f"{_input(given)}, got {quoted(output.rstrip())}: the checker {told}")
 
 
 def _runs(program: _Program, box: Any) -> Generator[Any, None, None]:
