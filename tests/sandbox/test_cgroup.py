@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from trl_grpo_ext.sandbox.inside import cgroup
+from trl_grpo_ext.sandbox.local import cgroup
 
 
 CONTROL_FILES = ("memory.max", "memory.swap.max", "pids.max", "cgroup.procs", "cgroup.kill")

@@ -14,6 +14,7 @@ from trl_grpo_ext.tasks.code.code_contests import code_contests_solution
 from trl_grpo_ext.tasks.code.humaneval import humaneval_solution
 from trl_grpo_ext.tasks.code.mbpp import mbpp_solution
 from trl_grpo_ext.tasks.code.verifiable import _CHECKER, verifiable_coding_solution
+from trl_grpo_ext.verify.code import verify_code
 from trl_grpo_ext.verify.code.case import Case
 
 
@@ -81,10 +82,9 @@ def asserts(name, tests, seconds, statement, **more):
 
 def check(name, index, entry_point, seconds, **more):
     published = FIXTURES[name][index]
-    helpers = f"{more['preamble']}\n\n\n" if more else ""
     return {
         "format": "check_function",
-        "tests": helpers + published["test"],
+        "tests": published["test"],
         "entry_point": entry_point,
         "time_limit": seconds,
         "prompt": humaneval_prompt(published["prompt"]),
@@ -141,7 +141,7 @@ EXPECTED = {
     ("mbpp", 5): asserts(
         "circle_area",
         [
-            "import math\nassert math.isclose(circle_area(1), math.pi)",
+            "assert math.isclose(circle_area(1), math.pi)",
             "assert math.isclose(circle_area(0), 0, abs_tol=1e-9)",
         ],
         10.0,
@@ -281,14 +281,12 @@ def test_programs_in_another_language_say_so(index, language, spoken):
     assert f"```{language} block" in other["prompt"]
 
 
+@pytest.mark.sandbox
 def test_a_helper_of_the_prompt_is_the_tests_own():
     program = "def encode_cyclic(s): return s\ndef decode_cyclic(s): return s"  # would pass, were its helper believed
     case = code.humaneval_case(FIXTURES["humaneval"][2])
-    names = {}
-    exec(program, names)
-    exec(case["tests"], tested := {"decode_cyclic": names["decode_cyclic"]})
-    with pytest.raises(AssertionError):
-        tested["check"](tested["decode_cyclic"])
+    verdict = verify_code(f"```python\n{program}\n```", {name: case[name] for name in case if name != "prompt"})
+    assert (verdict.value, verdict.kind) == (0.0, "wrong")
 
 
 @pytest.mark.parametrize(("output", "score"), [("2 1\n", 1.0), ("1 2", 1.0), ("1\n", 0.0), ("", 0.0)])

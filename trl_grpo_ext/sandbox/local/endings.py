@@ -43,6 +43,8 @@ def why_it_ended(zygote: Zygote, number: int, clock: Clock) -> tuple[Any, str]:
     if -code in (signal.SIGKILL, signal.SIGXCPU) and seconds >= clock.seconds:
         return "timeout", f"not done within {clock.seconds:g} s"
     if code == -signal.SIGKILL:
+        if zygote.ran_out_of_memory():
+            return "memory", "killed by the kernel for the memory it used"
         raise SandboxError("a worker was killed from outside")
     return "exited", f"ended by {signal.Signals(-code).name}"
 

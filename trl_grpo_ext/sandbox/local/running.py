@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import time
 from collections.abc import Iterator
 
 from trl_grpo_ext.sandbox.codec import CodecError
@@ -89,6 +90,7 @@ def _run_once(zygote: Zygote, job: Run, text: str, clock: Clock, begin: tuple, f
     with _memory_file(text.encode("utf-8", "surrogatepass")) as given, _memory_file(b"") as printed:
         with fresh_worker(zygote, clock) as (number, talk):
             clock.begin(lambda: zygote.processor_seconds(number))
+            begun = time.monotonic()
             try:
                 talk.begin(*begin, descriptors=(given, printed, *files))
                 ended, note = _end(talk, job)
@@ -97,11 +99,12 @@ def _run_once(zygote: Zygote, job: Run, text: str, clock: Clock, begin: tuple, f
             except (Ended, CodecError):
                 ended, note = why_it_ended(zygote, number, clock)
             clock.stop()
+        seconds = time.monotonic() - begun
         size = os.fstat(printed).st_size
         if size > job.limits.output_bytes:
             ended, note = "output", f"it printed {size} bytes; the most is {job.limits.output_bytes}"
         output = os.pread(printed, min(size, job.limits.output_bytes), 0).decode("utf-8", "replace")
-        return Ran(ended, output, note)  # type: ignore[arg-type]
+        return Ran(ended, output, note, seconds)  # type: ignore[arg-type]
 
 
 def _end(talk: Conversation, job: Run) -> tuple[str, str]:

@@ -21,7 +21,7 @@ from trl_grpo_ext.sandbox.options import Isolation, SandboxOptions
 
 
 _ATTEMPTS = 3
-_REFERENCE_SECONDS = 0.004  # what the zygote's calibration takes on a 3 GHz server core; the unit of time limits
+_REFERENCE_SECONDS = 0.003  # what the zygote's calibration takes on a 3 GHz server core; the unit of time limits
 _MOST_SCALE = 4.0
 
 R = TypeVar("R")

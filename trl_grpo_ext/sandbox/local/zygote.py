@@ -14,10 +14,13 @@ from typing import Any
 
 from trl_grpo_ext.errors import ConfigError, SandboxError
 from trl_grpo_ext.sandbox.codec import CodecError, decode, encode
+from trl_grpo_ext.sandbox.local import cgroup
 
 
 _START_SECONDS = 60.0  # an interpreter and the standard library, on a busy machine with a cold disk
 _ANSWER_SECONDS = 30.0
+_GROUPS = "trl_grpo_ext_"
+_WORKER_BYTES, _WORKER_TASKS = 2 << 30, 512  # a second line behind the limits of each worker
 _MESSAGE = 1 << 16
 _READY = b"ready"
 _BOOT = "import sys; sys.path.insert(0, sys.argv[2]); from trl_grpo_ext.sandbox.inside.zygote import main; "
@@ -56,6 +59,7 @@ class Zygote:
         paths = [path for package in packages for path in _package_paths(package)]
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._lock = threading.Lock()
+        self._group: cgroup.Group | None = None
         config = {
             "scratch": tempfile.gettempdir(),
             "ahead": ahead,
@@ -86,7 +90,9 @@ class Zygote:
         if state != "ready":
             self.close()
             raise SandboxError(f"the sandbox does not start: {said}; `trl-grpo-ext doctor` says more")
-        self.layers: Mapping[str, str] = said
+        self._group, cgroup_layer = _bound(self.process.pid, 2 * ahead + 2)
+        self.layers: Mapping[str, str] = {**said, "cgroup": cgroup_layer}
+        self._killed_for_memory = 0
         self._control.settimeout(_ANSWER_SECONDS)
 
     def take(self) -> tuple[int, socket.socket]:
@@ -144,6 +150,16 @@ class Zygote:
         if self.process.returncode is None:
             self.process.kill()
             self.process.wait()
+        if self._group is not None:
+            self._group.remove()
+
+    def ran_out_of_memory(self) -> bool:
+        """Whether the kernel has killed a worker for memory since this was last asked."""
+        if self._group is None:
+            return False
+        killed = self._group.memory_events().get("oom_kill", 0)
+        before, self._killed_for_memory = self._killed_for_memory, killed
+        return killed > before
 
     def abandon(self) -> None:
         """Close what a forked child of the host inherited; the zygote belongs to its parent."""
@@ -168,6 +184,24 @@ class Zygote:
             return decode(data)
         except CodecError as error:
             raise SandboxError(f"the sandbox's zygote answers nonsense ({error})") from None
+
+
+def _bound(pid: int, workers: int) -> tuple[cgroup.Group | None, str]:
+    """Put a zygote into a control group, where the machine lets us; the layer's state says why not."""
+    try:
+        parent = cgroup.find()
+        if parent is None:
+            return None, "no control group (version 2) is handed down to this process"
+        cgroup.sweep(parent, _GROUPS)
+        group = cgroup.create(parent, f"{_GROUPS}{pid}", workers * _WORKER_BYTES, workers * _WORKER_TASKS)
+    except OSError as error:
+        return None, str(error)
+    try:
+        group.add(pid)
+    except OSError as error:
+        group.remove()
+        return None, str(error)
+    return group, "on"
 
 
 def _environment() -> dict[str, str]:

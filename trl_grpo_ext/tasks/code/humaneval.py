@@ -19,8 +19,8 @@ def humaneval_case(row: Mapping[str, Any]) -> dict[str, Any]:
     The case of a row of HumanEval.
 
     What precedes the function in the prompt (imports, and helpers that the tests use, such as `poly` and
-    `encode_cyclic`) becomes the `preamble` of the program. The tests get a copy of their own: a program that defines a
-    helper anew must not change what is tested.
+    `encode_cyclic`) becomes the `preamble`: it stands before the program, and the tests have their own copy of its
+    functions.
 
     Args:
         row (`Mapping`):
@@ -80,7 +80,7 @@ def _case(row: Row, seconds: float) -> dict[str, Any]:
     preamble = prompt[: start.start()].strip()
     return row.case(
         format="check_function",
-        tests=f"{preamble}\n\n\n{tests}" if preamble else tests,
+        tests=tests,
         entry_point=name,
         time_limit=seconds,
         preamble=preamble,

@@ -24,9 +24,9 @@ def mbpp_case(row: Mapping[str, Any]) -> dict[str, Any]:
     The case of a row of MBPP, full or sanitized.
 
     The function's name is that of the reference solution's function which the first assertion calls. The prompt is
-    the task's text with that assertion. `test_imports` and `test_setup_code` become the `preamble` of the program, and
-    are put before the first test, which all tests share their names with. The harder `challenge_test_list` is not part
-    of the published evaluation, nor of the case.
+    the task's text with that assertion. `test_imports` and `test_setup_code` become the `preamble`, which the
+    program and the tests share. The harder `challenge_test_list` is not part of the published evaluation, nor of the
+    case.
 
     Args:
         row (`Mapping`):
@@ -94,7 +94,7 @@ def _case(row: Row, examples: list[str], tests: list[str], seconds: float) -> di
     statement = f"{row.text('text', 'prompt').strip()}\n\nIt should pass this test:\n\n{examples[0].strip()}"
     return row.case(
         format="asserts",
-        tests=[f"{preamble}\n{tests[0]}", *tests[1:]] if preamble else tests,
+        tests=tests,
         entry_point=name,
         time_limit=seconds,
         preamble=preamble,

@@ -9,6 +9,7 @@ so add a process before it runs anything. Nothing is moved to make room: where a
 their own and have not handed the controllers down (a container whose processes sit in its root), there is no place.
 """
 
+import contextlib
 import errno
 import os
 import signal
@@ -142,6 +143,14 @@ def create(parent: str, name: str, memory_bytes: int, pids: int) -> Group:
         os.rmdir(path)
         raise
     return Group(path)
+
+
+def sweep(parent: str, prefix: str) -> None:
+    """Remove the groups of that prefix that hold no process: their maker was killed before it could."""
+    for entry in os.scandir(parent):
+        if entry.name.startswith(prefix) and entry.is_dir():
+            with contextlib.suppress(OSError):
+                os.rmdir(entry.path)
 
 
 def _above(root: str, membership: str) -> Iterator[str]:
