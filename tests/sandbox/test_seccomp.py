@@ -160,9 +160,14 @@ FORBIDDEN = set(
 
 
 def test_what_is_allowed_has_nothing_of_what_is_forbidden():
-    assert not FORBIDDEN & NAMES
+    for profile, allowed in seccomp.ALLOWED.items():
+        assert FORBIDDEN & allowed == ({"mount"} if profile == "cloned" else set()), profile
     processes = {"fork", "vfork", "clone", "execve", "wait4", "setsid", "kill", "tkill", "tgkill"}
     assert not processes & seccomp.ALLOWED["program"]
+    assert processes & seccomp.ALLOWED["executable"] == {"execve"}
+    # Landlock lets these through, and where it is all there is, the files of the host can be named.
+    modes = {"chmod", "fchmod", "fchmodat", "truncate", "utime", "utimensat"}
+    assert not modes & (seccomp.ALLOWED["program"] | seccomp.ALLOWED["executable"])
 
 
 @sandboxed
@@ -284,11 +289,11 @@ def test_the_filter_is_small_and_shallow():
     for profile in seccomp.ALLOWED:
         built = seccomp.build(profile)
         assert len(built.code) // 8 < 400
-        assert bool(built.pid_offsets) == (profile == "program")
+        assert bool(built.pid_offsets) == (profile != "command")
 
 
 def test_unknown_profile():
-    with pytest.raises(ValueError, match=r"'programme'.*\['command', 'program'\]"):
+    with pytest.raises(ValueError, match=r"'programme'.*\['cloned', 'command', 'executable', 'program'\]"):
         seccomp.build("programme")
 
 
@@ -321,7 +326,7 @@ HONEST = {
     "    assert f.read() == 'x'",
     "folders": "d = tempfile.mkdtemp(); os.mkdir(d + '/a'); open(d + '/a/b', 'w').close()\n"
     "os.rename(d + '/a/b', d + '/c')\n"
-    "shutil.copy2(d + '/c', d + '/e'); os.chmod(d + '/e', 0o600); assert sorted(os.listdir(d)) == ['a', 'c', 'e']\n"
+    "shutil.copyfile(d + '/c', d + '/e'); assert sorted(os.listdir(d)) == ['a', 'c', 'e']\n"
     "shutil.rmtree(d)",
     "time": "time.sleep(0.01); time.monotonic(); time.process_time(); time.perf_counter()",
     "alarm": "def late(*_): raise TimeoutError\nsignal.signal(signal.SIGALRM, late)\n"

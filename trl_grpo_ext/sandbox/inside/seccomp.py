@@ -40,14 +40,16 @@ def _names(words: str) -> frozenset[str]:
 _OPEN_FILES = _names(
     "read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 lseek close close_range dup dup2 dup3 "
     "fstat fsync fdatasync ftruncate fallocate fadvise64 flock getdents getdents64 sendfile copy_file_range "
-    "fchdir fchmod fstatfs fgetxattr flistxattr"
+    "fchdir fstatfs fgetxattr flistxattr"
 )
 # Paths; which ones is for Landlock to say. No devices and fifos (`mknod`), no owners, no `sync` of the whole machine.
 _PATHS = _names(
     "open openat openat2 creat stat lstat newfstatat statx access faccessat faccessat2 readlink readlinkat getcwd "
-    "chdir mkdir mkdirat rmdir unlink unlinkat rename renameat renameat2 link linkat symlink symlinkat truncate "
-    "chmod fchmodat umask utime utimes futimesat utimensat statfs getxattr lgetxattr listxattr llistxattr"
+    "chdir mkdir mkdirat rmdir unlink unlinkat rename renameat renameat2 link linkat symlink symlinkat umask statfs "
+    "getxattr lgetxattr listxattr llistxattr"
 )
+# Changes of files that Landlock lets through; where the host's files are there at all, root could make them.
+_FILE_MODES = _names("chmod fchmod fchmodat truncate utime utimes futimesat utimensat")
 # Memory of one's own; `mprotect` to executable stays because libffi needs it. No locking, no other process's.
 _MEMORY = _names("brk mmap munmap mremap mprotect madvise msync")
 # Threads, locks and the end of a process.
@@ -90,8 +92,8 @@ _CLONED = _names("mount capset wait4 landlock_restrict_self kill tgkill")
 
 ALLOWED: dict[str, frozenset[str]] = {
     "program": _PROGRAM,
-    "command": _PROGRAM | _COMMAND,
-    "cloned": _PROGRAM | _CLONED,
+    "command": _PROGRAM | _COMMAND | _FILE_MODES,
+    "cloned": _PROGRAM | _CLONED | _FILE_MODES,
     "executable": _PROGRAM | _EXECUTABLE,
 }
 

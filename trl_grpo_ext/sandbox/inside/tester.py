@@ -12,6 +12,7 @@ tests that hand the program objects of their own classes cannot be run. A test t
 """
 
 import builtins
+import contextlib
 import dis
 import importlib
 import sys
@@ -28,7 +29,15 @@ from trl_grpo_ext.sandbox.inside.worker import BINARY_SPECIALS, SPECIALS, builti
 _SHORT = 120
 _MODULE = "tests"
 # Where a bare name that the tests use without importing it belongs, if it is one of these modules' public names.
-_WELL_KNOWN = ("math", "collections", "itertools", "functools", "decimal", "fractions", "datetime", "operator", "copy")
+_WELL_KNOWN = (
+    *("math", "collections", "itertools", "functools", "decimal", "fractions", "datetime", "operator", "copy"),
+    *("heapq", "bisect", "random", "re", "string", "statistics", "typing", "unittest", "cmath", "json"),
+)
+# Judges in their own right: tests that use one without importing it do not get the program's idea of it.
+_ALIASES = {"np": "numpy", "pd": "pandas", "nx": "networkx", "plt": "matplotlib", "pytest": "pytest", "numpy": "numpy"}
+_JUDGES = frozenset(
+    ("allclose", "approx", "array_equal", "assert_allclose", "assert_array_equal", "assert_equal", "isclose", "raises")
+)
 _EXTENDED_ARG, *_STORES = (dis.opmap[name] for name in ("EXTENDED_ARG", "STORE_NAME", "STORE_GLOBAL"))
 _FLOW = (StopIteration, StopAsyncIteration, GeneratorExit)  # would end a loop of the tests instead of failing it
 
@@ -249,7 +258,7 @@ class Tester:
             trusted = None if hasattr(builtins, name) or name in classes else _standard(name)
             if trusted is not None:
                 found[name] = trusted
-            elif not hasattr(builtins, name):
+            elif not (hasattr(builtins, name) or name in _ALIASES or name in _JUDGES):
                 wanted.append(name)
         theirs = self.ask("names", wanted, function)
         if type(theirs) is not dict:
@@ -442,6 +451,10 @@ def _names_stored(code: types.CodeType) -> set[str]:
 
 def _standard(name: str) -> Any:
     """A module of the standard library, or a well-known thing in one, by the name it usually has."""
+    if name in _ALIASES:
+        with contextlib.suppress(ImportError):
+            return importlib.import_module(_ALIASES[name])
+        return None
     if name in sys.stdlib_module_names and not name.startswith("_"):
         return importlib.import_module(name)
     for module in _WELL_KNOWN:
