@@ -3,7 +3,6 @@
 import difflib
 import importlib
 from collections.abc import Callable
-from importlib.metadata import entry_points
 from typing import Any, Generic, TypeVar
 
 from trl_grpo_ext.errors import ConfigError
@@ -97,6 +96,8 @@ class Registry(Generic[T]):
         raise ConfigError(f"unknown {self.kind} {name!r}; {hint}")
 
     def _entry_points(self):
+        from importlib.metadata import entry_points  # slow to import, and most names are built in
+
         return entry_points(group=self.entry_point_group)
 
     def _origin(self, name: str) -> str | None:

@@ -51,6 +51,11 @@ SANDBOXES: Registry[Any] = Registry(
     "sandbox",
     builtins={
         "local": "trl_grpo_ext.sandbox.local:LocalSandbox",
+        "docker": "trl_grpo_ext.sandbox.containers:DockerSandbox",
+        "podman": "trl_grpo_ext.sandbox.containers:PodmanSandbox",
+        "sandbox_fusion": "trl_grpo_ext.sandbox.remote:SandboxFusion",
+        "piston": "trl_grpo_ext.sandbox.remote:PistonSandbox",
+        "ray": "trl_grpo_ext.sandbox.cluster:RaySandbox",
     },
     entry_point_group="trl_grpo_ext.sandboxes",
 )

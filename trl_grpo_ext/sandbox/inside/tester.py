@@ -243,7 +243,8 @@ class Tester:
             return ""
         name, arguments, options, outcome = self._last
         shown = [_short(value) for value in arguments] + [f"{key}={_short(value)}" for key, value in options.items()]
-        return f"; {name}({', '.join(shown)}) {outcome[0]} {_short(outcome[1])}"
+        told = "did not return" if outcome is None else f"{outcome[0]} {_short(outcome[1])}"
+        return f"; {name}({', '.join(shown)}) {told}"
 
     # ---------------------------------------------------------------------------------------------------------- names
 
@@ -255,7 +256,7 @@ class Tester:
         found: dict[str, Any] = {}
         wanted = []
         for name in sorted(self.tests.used - (self.tests.defined - classes) - {function}):
-            trusted = None if hasattr(builtins, name) or name in classes else _standard(name)
+            trusted = None if hasattr(builtins, name) or name in classes else _standard(name, function is not None)
             if trusted is not None:
                 found[name] = trusted
             elif not (hasattr(builtins, name) or name in _ALIASES or name in _JUDGES):
@@ -269,7 +270,7 @@ class Tester:
 
     def call(self, number: int, name: str, arguments: tuple, options: dict[str, Any]) -> Any:
         """Call a function of the program."""
-        self._last = (name or "the object", arguments, options, ("was called", "with that"))
+        self._last = (name or "the object", arguments, options, None)
         value, changed = self._request(("call", number, arguments, options), False)
         self._last = (name or "the object", arguments, options, ("returned", value))
         if value is None and type(changed) is tuple and len(changed) == 2:
@@ -449,15 +450,18 @@ def _names_stored(code: types.CodeType) -> set[str]:
     return names
 
 
-def _standard(name: str) -> Any:
-    """A module of the standard library, or a well-known thing in one, by the name it usually has."""
+def _standard(name: str, well_known: bool = True) -> Any:
+    """
+    A module of the standard library, or a well-known thing in one, by the name it usually has. Where the tests do not
+    say which function they are about, a well-known name may be that of the function.
+    """
     if name in _ALIASES:
         with contextlib.suppress(ImportError):
             return importlib.import_module(_ALIASES[name])
         return None
     if name in sys.stdlib_module_names and not name.startswith("_"):
         return importlib.import_module(name)
-    for module in _WELL_KNOWN:
+    for module in _WELL_KNOWN if well_known else ():
         if name in getattr(importlib.import_module(module), "__all__", dir(importlib.import_module(module))):
             return getattr(importlib.import_module(module), name)
     return None

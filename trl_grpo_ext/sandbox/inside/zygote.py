@@ -35,6 +35,7 @@ _MESSAGE = 1 << 16
 _MOST_DESCRIPTORS = 4096
 _IDLE_MS = 100
 _UNLIMITED = 1e6
+_ENDING_SECONDS = 0.05
 _SETUP_FAILED, _BROKEN = 70, 71
 # What programs import most. A module that is loaded makes each clone a little dearer, and an import free.
 _PRELOADED = (
@@ -272,16 +273,27 @@ class Zygote:
             return time.clock_gettime((~child.pid << 3) | 2)  # the clock of that process, as the kernel numbers it
         return 0.0
 
-    def _finish(self, number: int) -> tuple[int, float]:
-        """End a worker if it has not ended, and say how it ended."""
+    def _finish(self, number: int) -> tuple[int, float, bool]:
+        """
+        End a worker if it does not end by itself, and say how it ended: its exit code, or minus the signal; its
+        seconds of the processor; and whether it had to be ended.
+        """
         child = self._children[number]
+        latest = time.monotonic() + _ENDING_SECONDS  # its channel is closed before it can be waited for
+        while child.status is None and time.monotonic() < latest:
+            pid, status, usage = os.wait4(child.pid, os.WNOHANG)
+            if pid:
+                child.status = _status(status, usage)
+            else:
+                time.sleep(0.0005)
+        forced = child.status is None
         if child.status is None:
             self._kill(child)
             _, status, usage = os.wait4(child.pid, 0)
             child.status = _status(status, usage)
-        status_of_child = child.status
+        code, seconds = child.status
         self._remove(number)
-        return status_of_child
+        return code, seconds, forced
 
     def _kill(self, child: Child) -> None:
         if child.status is None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from trl_grpo_ext.errors import DataError
 from trl_grpo_ext.sandbox.codec import MAX_BYTES, CodecError, decode, encode
 
 
@@ -101,7 +102,8 @@ class Conversation:
         Send a request and wait for the reply.
 
         Raises:
-            [`TimeUp`], [`Ended`], or [`~trl_grpo_ext.sandbox.codec.CodecError`] for a reply that is no plain data.
+            [`TimeUp`], [`Ended`], or [`~trl_grpo_ext.sandbox.codec.CodecError`] for a reply that is no plain data;
+            [`~errors.DataError`] for a request that is none.
         """
         self.channel.settimeout(self.clock.check())
         try:
@@ -131,7 +133,10 @@ class Conversation:
         self.channel.close()
 
     def _send(self, message: tuple) -> None:
-        data = encode(message)
+        try:
+            data = encode(message)
+        except CodecError as error:
+            raise DataError(f"a sandbox is asked for something that is no plain data: {error}") from None
         self.channel.sendall(len(data).to_bytes(4, "little") + data)
 
     def _read(self, size: int) -> bytes:

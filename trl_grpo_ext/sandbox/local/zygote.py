@@ -120,8 +120,14 @@ class Zygote:
             raise SandboxError(f"a worker could not be set up {said.decode(errors='replace')}")
         return decode(data), channel
 
-    def finish(self, worker: int) -> tuple[int, float]:
-        """End a worker; return its exit code (minus the signal that ended it) and its seconds of the processor."""
+    def finish(self, worker: int) -> tuple[int, float, bool]:
+        """
+        Wait for a worker to end, not for long.
+
+        Returns:
+            `tuple`: its exit code, or minus the signal that ended it; its seconds of the processor; and whether it had
+            to be ended.
+        """
         return self._ask("finish", worker)
 
     def forget(self, worker: int) -> None:

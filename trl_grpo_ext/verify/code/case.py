@@ -1,5 +1,7 @@
 """A programming task as datasets hold it: how a program is tested, and with what."""
 
+import ast
+import builtins
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -180,14 +182,30 @@ def _weights(given: Mapping[str, Any], tests: int) -> tuple[float, ...] | None:
     return tuple(map(float, weights))
 
 
-def _asserts(given: Mapping[str, Any], checker: str | None) -> tuple[tuple[str, ...], None]:
+def _asserts(given: Mapping[str, Any], checker: str | None) -> tuple[tuple[str, ...], str | None]:
     tests = given.get("tests")
     if isinstance(tests, str) and tests.lstrip().startswith("["):
         tests = _json(tests, "tests")
     tests = [tests] if isinstance(tests, str) else tests
     if not isinstance(tests, (list, tuple)) or not all(isinstance(test, str) and test.strip() for test in tests):
         raise DataError(f"tests is {shown(tests)}; expected a list of Python statements")
-    return tuple(tests), None
+    return tuple(tests), None if given.get("entry_point") else _function_called("\n".join(tests))
+
+
+def _function_called(tests: str) -> str | None:
+    """The one function that assertions call and nobody has defined, if it is one."""
+    try:
+        nodes = list(ast.walk(ast.parse(tests)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None  # the tests are refused where they are run, with a reason
+    called = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    defined = {node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))}
+    imported = {
+        alias.asname or alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    unknown = {name for name in called - stored - defined - imported if not hasattr(builtins, name)}
+    return unknown.pop() if len(unknown) == 1 else None
 
 
 def _check_function(given: Mapping[str, Any], checker: str | None) -> tuple[tuple[str, ...], None]:
