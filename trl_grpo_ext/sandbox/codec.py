@@ -21,18 +21,32 @@ from typing import Any
 MAX_BYTES = 32 << 20  # of one value
 MAX_ITEMS = 1_000_000  # of one value: what a list of that many costs stays below 100 MB
 MAX_DEPTH = 200  # a comparison of values that deep is still far from the recursion limit
-MAX_FRACTION_BITS = 1 << 16  # reducing a fraction takes time quadratic in its size
+MAX_FRACTION_BITS = 1 << 12  # reducing a fraction takes time quadratic in its size
+_FRACTION_ITEMS = 64  # a fraction of that size takes as long as that many items
 MAX_DECIMAL_DIGITS = 100_000
-MAX_EQUAL_HASHES = 64  # members of a set or keys of a dict with one hash; more make insertion quadratic
+MAX_COMPARISONS = 1_000_000  # that members of sets and keys of dicts with equal hashes cause
 
 _U32, _I64, _F64, _C128 = (struct.Struct(f"<{form}") for form in ("I", "q", "d", "dd"))
 _DAY, _CLOCK = struct.Struct("<HBB"), struct.Struct("<BBBIB")
+_COMPOUND, _FEW = (tuple, frozenset), 64
 _NO_OFFSET = -(1 << 40)
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
 
 class CodecError(Exception):
-    """The value is no plain data, or exceeds a cap; or the bytes are no value."""
+    """
+    The value is no plain data, or exceeds a cap; or the bytes are no value.
+
+    Args:
+        message (`str`):
+            What is wrong.
+        value (*optional*):
+            The part that is no plain data.
+    """
+
+    def __init__(self, message: str, value: Any = None):
+        super().__init__(message)
+        self.value = value
 
 
 def encode(value: Any, special: Callable[[Any], tuple[int, str] | None] | None = None) -> bytes:
@@ -60,6 +74,18 @@ def encode(value: Any, special: Callable[[Any], tuple[int, str] | None] | None =
     return bytes(writer.out)
 
 
+_NO_VALUE = (
+    struct.error,
+    LookupError,
+    ValueError,
+    ArithmeticError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+    MemoryError,
+)
+
+
 def decode(data: bytes, special: Callable[[int, str], Any] | None = None) -> Any:
     """
     Rebuild a value from bytes.
@@ -81,7 +107,7 @@ def decode(data: bytes, special: Callable[[int, str], Any] | None = None) -> Any
     reader = _Reader(data, special)
     try:
         value = reader.read(0)
-    except (struct.error, LookupError, ValueError, ArithmeticError, TypeError, AttributeError, ImportError) as error:
+    except _NO_VALUE as error:
         raise CodecError(f"these bytes are no value ({type(error).__name__})") from None
     if reader.at != len(data):
         raise CodecError("more bytes than the value needs")
@@ -113,7 +139,7 @@ class _Writer:
         numpy = sys.modules.get("numpy")
         if numpy is not None and isinstance(value, (numpy.generic, numpy.ndarray)):
             return self.write(value.tolist(), depth)
-        raise CodecError(f"a value of type {type(value).__name__} is no plain data")
+        raise CodecError(f"a value of type {type(value).__name__} is no plain data", value)
 
     def _blob(self, tag: bytes, data: bytes) -> None:
         if len(self.out) + len(data) > MAX_BYTES:
@@ -249,6 +275,9 @@ _FLATTEN: dict[type, Callable[[Any], Any]] = {
     frozenset: lambda value: frozenset(frozenset.__iter__(value)),
     dict: lambda value: dict(dict.items(value)),
     deque: lambda value: deque(deque.__iter__(value)),
+    type({}.keys()): list,
+    type({}.values()): list,
+    type({}.items()): list,
     Fraction: lambda value: Fraction(value.numerator, value.denominator),
     Decimal: lambda value: Decimal(Decimal.__str__(value)),
     datetime: lambda value: datetime.fromisoformat(datetime.isoformat(value)),
@@ -263,6 +292,7 @@ class _Reader:
         self.at = 0
         self.special = special
         self.items = 0
+        self.comparisons = 0
 
     def read(self, depth: int) -> Any:
         tag = self.data[self.at]
@@ -300,13 +330,30 @@ class _Reader:
 
     def _hashed(self, depth: int) -> list:
         members = self._members(depth)
-        _refuse_equal_hashes(members)
+        self._compare(members)
         return members
 
     def _dict(self, depth: int) -> dict:
         pairs = [(self.read(depth + 1), self.read(depth + 1)) for _ in range(self._count(depth, 2))]
-        _refuse_equal_hashes([key for key, _ in pairs])
+        self._compare([key for key, _ in pairs])
         return dict(pairs)
+
+    def _compare(self, members: list) -> None:
+        """
+        Count the comparisons that members with equal hashes cause when they are put into a set. They are quadratic in
+        their number, and multiply where such members are sets themselves.
+        """
+        if len(members) < 2 or (len(members) < _FEW and not any(type(member) in _COMPOUND for member in members)):
+            return
+        hashes = list(map(hash, members))
+        counts = Counter(hashes)
+        if len(counts) == len(members):
+            return
+        for member, of_member in zip(members, hashes, strict=True):
+            if counts[of_member] > 1:
+                self.comparisons += counts[of_member] * _comparing(member)
+        if self.comparisons > MAX_COMPARISONS:
+            raise CodecError("the members of a set or the keys of a dict have too many equal hashes")
 
     def _packed(self, depth: int) -> list:
         form = {ord("q"): "q", ord("d"): "d"}[self.data[self.at]]
@@ -316,12 +363,17 @@ class _Reader:
         return list(struct.unpack(f"<{len(data) // 8}{form}", data))
 
     def _whole(self, depth: int) -> int:
-        value = self.read(MAX_DEPTH)
-        if type(value) is not int:
+        if self.data[self.at] not in b"iI":
             raise CodecError("a whole number was expected")
-        return value
+        return self.read(depth)
+
+    def _spend(self, items: int) -> None:
+        self.items += items
+        if self.items > MAX_ITEMS:
+            raise CodecError(f"the value has more than {MAX_ITEMS} items")
 
     def _fraction(self, depth: int) -> Fraction:
+        self._spend(_FRACTION_ITEMS)
         numerator, denominator = self._whole(depth), self._whole(depth)
         if max(numerator.bit_length(), denominator.bit_length()) > MAX_FRACTION_BITS:
             raise CodecError(f"a fraction with more than {MAX_FRACTION_BITS} bits")
@@ -351,9 +403,14 @@ class _Reader:
         return self.special(number, text)
 
 
-def _refuse_equal_hashes(members: list) -> None:
-    if len(members) > MAX_EQUAL_HASHES and max(Counter(map(hash, members)).values()) > MAX_EQUAL_HASHES:
-        raise CodecError(f"more than {MAX_EQUAL_HASHES} members of a set or dict have the same hash")
+def _comparing(value: Any) -> int:
+    """About how many comparisons it takes to compare a value with one like it."""
+    if type(value) is tuple:
+        return 1 + sum(map(_comparing, value))
+    if type(value) is frozenset:
+        equal = max(Counter(map(hash, value)).values(), default=1)
+        return 1 + equal * sum(map(_comparing, value))
+    return 1 + value.bit_length() // 4096 if type(value) is int else 1
 
 
 _READERS: dict[int, Callable[[_Reader, int], Any]] = {

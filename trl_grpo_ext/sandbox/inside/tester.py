@@ -4,11 +4,14 @@ The tests see the program's functions, classes and objects as proxies. What a pr
 here; what is no plain data is a proxy again. A proxy never asks the program to compare, to hash, or for the truth of a
 value, and no operand that is plain data is ever handed to an operator of the program: it may be the expected value.
 
-Covered: the program's objects cannot pass for values; names the tests did not define are looked up among builtins and
-the standard library first; a function that returns something cannot change what the tests passed to it.
+Covered: the program's objects cannot pass for values; no function of this process is ever found by a name that the
+program gives; names the tests did not define are looked up among builtins and the standard library first; a function
+that returns something cannot change what the tests passed to it; a program that the tests never ask for anything does
+not pass.
 
 Not covered: tests that compare the program's objects with `==` fail, even where the program defines a fair `__eq__`;
 tests that hand the program objects of their own classes cannot be run. A test that passes for any truthy value passes.
+Tests about a class of the program believe what its objects answer, each time they are asked.
 """
 
 import builtins
@@ -18,15 +21,17 @@ import importlib
 import sys
 import types
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from trl_grpo_ext.sandbox.codec import CodecError
 from trl_grpo_ext.sandbox.inside.channel import Channel, ChannelClosed
-from trl_grpo_ext.sandbox.inside.worker import BINARY_SPECIALS, SPECIALS, builtin_name, one_line
+from trl_grpo_ext.sandbox.inside.live import Live, as_coroutine, live_type
+from trl_grpo_ext.sandbox.inside.worker import PLAIN_TYPES, builtin_name, one_line
 
 
 _SHORT = 120
+_NOTE = 500
 _MODULE = "tests"
 # Where a bare name that the tests use without importing it belongs, if it is one of these modules' public names.
 _WELL_KNOWN = (
@@ -38,7 +43,11 @@ _ALIASES = {"np": "numpy", "pd": "pandas", "nx": "networkx", "plt": "matplotlib"
 _JUDGES = frozenset(
     ("allclose", "approx", "array_equal", "assert_allclose", "assert_array_equal", "assert_equal", "isclose", "raises")
 )
-_EXTENDED_ARG, *_STORES = (dis.opmap[name] for name in ("EXTENDED_ARG", "STORE_NAME", "STORE_GLOBAL"))
+_EXTENDED_ARG = dis.opmap["EXTENDED_ARG"]
+_STORES = {dis.opmap["STORE_NAME"], dis.opmap["STORE_GLOBAL"]}
+_LOADS = {dis.opmap[name] for name in ("LOAD_NAME", "LOAD_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS") if name in dis.opmap}
+# The lowest bit of this one's argument has another meaning.
+_SHIFTED = {dis.opmap["LOAD_GLOBAL"]} if sys.version_info >= (3, 11) else set()
 _FLOW = (StopIteration, StopAsyncIteration, GeneratorExit)  # would end a loop of the tests instead of failing it
 
 
@@ -46,176 +55,93 @@ class Unusable(BaseException):
     """The tests ask for something that cannot be done; no `except Exception` of theirs may hide it."""
 
 
-class Live:
-    """
-    Stands in the tests for an object of the program.
+class _Failed(BaseException):
+    """The program failed in a way that no test can catch."""
 
-    Args:
-        tester (`Tester`):
-            Who asks.
-        number (`int`):
-            The object's number in the program's process.
-        name (`str`):
-            Its name, where it has one.
-    """
-
-    def __init__(self, tester: "Tester", number: int, name: str):
-        object.__setattr__(self, "_live", (tester, number, name))
-
-    def __getattr__(self, name: str) -> Any:
-        tester, number, own_name = object.__getattribute__(self, "_live")
-        if name == "__name__" and own_name:
-            return own_name
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return tester.ask("get", number, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        tester, number, _ = self._live
-        tester.ask("set", number, name, value)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Live) and other._live[1] == self._live[1]
-
-    def __hash__(self) -> int:
-        return hash(self._live[1])
-
-
-def _call(self: Live, *arguments: Any, **options: Any) -> Any:
-    tester, number, name = self._live
-    return tester.call(number, name, arguments, options)
-
-
-def _unary(special: str) -> Callable:
-    def ask(self: Live, *arguments: Any) -> Any:
-        tester, number, _ = self._live
-        return tester.ask("special", number, special, arguments)
-
-    return ask
-
-
-def _binary(special: str) -> Callable:
-    def ask(self: Live, other: Any) -> Any:
-        tester, number, _ = self._live
-        return tester.ask("special", number, special, (other,)) if isinstance(other, Live) else NotImplemented
-
-    return ask
-
-
-def _await(self: Live) -> Iterator:
-    tester, number, _ = self._live
-    return tester.ask("special", number, "__await__", ())
-    yield  # makes this the generator that `await` asks for
-
-
-def _next(self: Live) -> Any:
-    tester, number, _ = self._live
-    return tester.ask("special", number, "__next__", (), flow=True)
-
-
-def _no_truth(self: Live) -> bool:
-    raise TypeError("an object of the program that defines its own length or truth has neither here")
-
-
-def _instance(self: Live, value: object) -> bool:
-    tester, number, _ = self._live
-    return isinstance(value, Live) and tester.ask("isinstance", value._live[1], number) is True
-
-
-_FORWARD: dict[str, Callable] = {
-    **{name: _unary(name) for name in SPECIALS},
-    **{name: _binary(name) for name in BINARY_SPECIALS},
-    "__call__": _call,
-    "__await__": _await,
-    "__next__": _next,
-}
-
-
-class TestFile:
-    """
-    Tests, compiled once and run for one program after another.
-
-    Args:
-        helpers, setup, tests, function, until_failure:
-            As in [`~trl_grpo_ext.sandbox.jobs.Tests`].
-    """
-
-    def __init__(self, helpers: str, setup: str, tests: list[str], function: str | None, until_failure: bool):
-        self.function = function
-        self.until_failure = until_failure
-        self.texts = {"<helpers>": helpers, "<setup>": setup, **{f"<test {i}>": test for i, test in enumerate(tests)}}
-        self.fault = ""
-        try:
-            codes = [compile(text, name, "exec", dont_inherit=True) for name, text in self.texts.items()]
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            self.fault = one_line(error)
-            return
-        self.helpers, self.setup, *self.tests = codes
-        self.used = {name for code in codes for name in _names_used(code)}
-        self.defined = {name for code in codes for name in _names_stored(code)}
-
-    def line(self, name: str, number: int) -> str | None:
-        """A line of a text of these tests."""
-        lines = self.texts.get(name, "").splitlines()
-        return lines[number - 1].strip() if 0 < number <= len(lines) else None
+    def __init__(self, ended: str, note: str):
+        super().__init__(note)
+        self.ended, self.note = ended, note
 
 
 class Tester:
     """
-    Runs tests about one program and reports how each ended.
+    Runs tests about a program and reports how each ended.
 
     Args:
-        tests ([`TestFile`]):
-            The tests.
         host (`Channel`):
             Where reports go.
         program (`Channel`):
             The process that holds the program.
     """
 
-    def __init__(self, tests: TestFile, host: Channel, program: Channel):
-        self.tests = tests
+    def __init__(self, host: Channel, program: Channel):
         self.host = host
         self.program = program
+        self.exhausted: set[int] = set()  # iterators of the program that have come to their end
         program.outgoing, program.incoming = self._outgoing, self._incoming
+        self._texts: dict[str, list[str]] = {}
         self._lent: list[Any] = []  # functions and iterators of the tests that the program may use
-        self._kinds: dict[tuple[str, str], type] = {}
+        self._kinds: dict[tuple[str, str], type[Live]] = {}
         self._exceptions: dict[int, type[BaseException]] = {}
+        self._objects = False  # whether the tests name a class of the program
+        self._asked = False  # whether they have asked the program for anything
+        self._answered = False
         self._last: tuple | None = None
         self._failure: _Failed | None = None
 
-    def run(self) -> None:
+    def run(self, helpers: str, setup: str, tests: list[str], function: str | None, until_failure: bool) -> None:
         """Run the tests, in order, in one namespace; report each as it ends."""
-        if self.tests.fault:
-            return self._report(0, "unusable", self.tests.fault)
-        namespace: dict[str, Any] = {"__name__": _MODULE, "__builtins__": builtins}
-        ended, note = self._one(self.tests.helpers, namespace)
-        if ended == "ok":
-            ended, note = self._prepare(namespace)
-        if ended != "ok":
-            return self._report(0, ended, note)
-        for index, code in enumerate(self.tests.tests):
-            ended, note = self._one(code, namespace)
-            self._report(index, ended, note)
-            if ended not in ("ok", "raised") or (ended == "raised" and self.tests.until_failure):
+        waiting = []
+        for index, (ended, note) in enumerate(self._outcomes(helpers, setup, tests, function)):
+            waiting.append((index, ended, note))
+            if self._asked or ended != "ok":  # passing without asking is no merit of the program
+                for report in waiting:
+                    self.host.send(report)
+                waiting.clear()
+            if ended not in ("ok", "raised") or (ended == "raised" and until_failure):
                 return
+        if waiting:
+            note = "the tests never ask the program for anything; say which function they are about"
+            self.host.send((0, "unusable", note))
 
-    def _prepare(self, namespace: dict[str, Any]) -> tuple[str, str]:
-        function = self.tests.function
+    def _outcomes(self, helpers: str, setup: str, tests: list[str], function: str | None) -> Iterator[tuple[str, str]]:
         try:
-            found = self._find(namespace)
-        except _Failed as failure:
-            return failure.ended, failure.note
-        namespace.update(found)
-        self._last = None
-        ended, note = self._one(self.tests.setup, namespace)
-        if ended == "raised" and self._last is None:
-            return "unusable", note  # it broke before it had asked the program for anything
-        namespace.update({function: found[function]} if function in found else {})  # not a stub of the same name
-        return ("exited", note) if ended == "raised" else (ended, note)
+            shared, prepared, *codes = self._compile(helpers, setup, tests)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            yield "unusable", one_line(error)
+            return
+        namespace: dict[str, Any] = {"__name__": _MODULE, "__builtins__": builtins}
+        ended, note = self._one(shared, namespace)
+        if ended == "raised":
+            ended = "unusable"
+        if ended == "ok":
+            ended, note = self._prepare(namespace, [shared, prepared, *codes], function)
+        for code in codes:
+            yield (ended, note) if ended != "ok" else self._one(code, namespace)
 
-    def _report(self, index: int, ended: str, note: str) -> None:
-        self.host.send((index, ended, note))
+    def _compile(self, helpers: str, setup: str, tests: list[str]) -> list[types.CodeType]:
+        named = {"<helpers>": helpers, "<setup>": setup, **{f"<test {i}>": test for i, test in enumerate(tests)}}
+        self._texts = {name: text.splitlines() for name, text in named.items()}
+        return [compile(text, name, "exec", dont_inherit=True) for name, text in named.items()]
+
+    def _prepare(
+        self, namespace: dict[str, Any], codes: list[types.CodeType], function: str | None
+    ) -> tuple[str, str]:
+        setup = codes[1]
+        try:
+            found, wanted = self._find(namespace, codes, function)
+        except Unusable as error:
+            return "unusable", str(error)
+        except BaseException as error:  # it is the program that answers, or does not
+            ended = error.ended if isinstance(error, _Failed) else "raised"
+            return ended, str(error)[:_NOTE]
+        namespace.update(found)
+        ended, note = self._one(setup, namespace)
+        of_the_program = self._asked or _loads(setup) & {*wanted, function}
+        if ended == "raised" and not of_the_program:
+            return "unusable", note
+        namespace.update({function: found[function]} if function in found else {})  # not a stub of the same name
+        return ended, note
 
     def _one(self, code: types.CodeType, namespace: dict[str, Any]) -> tuple[str, str]:
         outcome = ("ok", "")
@@ -233,7 +159,8 @@ class Tester:
         line = ""
         trace = error.__traceback__
         while trace is not None:
-            line = self.tests.line(trace.tb_frame.f_code.co_filename, trace.tb_lineno) or line
+            lines = self._texts.get(trace.tb_frame.f_code.co_filename, [])
+            line = lines[trace.tb_lineno - 1].strip() if 0 < trace.tb_lineno <= len(lines) else line
             trace = trace.tb_next
         what = "" if isinstance(error, AssertionError) else f"{one_line(error)} in "
         return f"{what}{line}{self._shown_call()}"
@@ -248,30 +175,41 @@ class Tester:
 
     # ---------------------------------------------------------------------------------------------------------- names
 
-    def _find(self, namespace: dict[str, Any]) -> dict[str, Any]:
+    def _find(
+        self, namespace: dict[str, Any], codes: list[types.CodeType], function: str | None
+    ) -> tuple[dict[str, Any], list[str]]:
         """What the names stand for that the tests use and do not define; classes of the helpers are the program's."""
-        function = self.tests.function
         helpers = {name: value for name, value in namespace.items() if isinstance(value, type)}
         classes = {name for name, value in helpers.items() if value.__module__ == _MODULE}
+        used = {name for code in codes for name in _loads(code, deep=True)}
+        defined = {name for code in codes for name in _stores(code)} - classes
         found: dict[str, Any] = {}
         wanted = []
-        for name in sorted(self.tests.used - (self.tests.defined - classes) - {function}):
-            trusted = None if hasattr(builtins, name) or name in classes else _standard(name, function is not None)
+        for name in sorted(used - defined - {function}):
+            if hasattr(builtins, name):
+                continue
+            trusted = None if name in classes else _standard(name, function is not None)
             if trusted is not None:
                 found[name] = trusted
-            elif not (hasattr(builtins, name) or name in _ALIASES or name in _JUDGES):
+            elif name not in _ALIASES and name not in _JUDGES:
                 wanted.append(name)
-        theirs = self.ask("names", wanted, function)
+        theirs = self._request(("names", wanted, function), False)[0]
         if type(theirs) is not dict:
-            raise self._fail("raised", "the program's process does not answer as agreed")
-        return {**found, **{name: value for name, value in theirs.items() if name in wanted or name == function}}
+            raise self._disagree()
+        self._objects = any(kind == "class" for kind, _ in self._kinds)
+        return {
+            **found,
+            **{name: value for name, value in theirs.items() if name in wanted or name == function},
+        }, wanted
 
     # -------------------------------------------------------------------------------------------------------- asking
 
     def call(self, number: int, name: str, arguments: tuple, options: dict[str, Any]) -> Any:
         """Call a function of the program."""
+        self._asked = True
         self._last = (name or "the object", arguments, options, None)
         value, changed = self._request(("call", number, arguments, options), False)
+        self._answered = True
         self._last = (name or "the object", arguments, options, ("returned", value))
         if value is None and type(changed) is tuple and len(changed) == 2:
             for before, after in zip(arguments, changed[0], strict=False):
@@ -283,7 +221,10 @@ class Tester:
 
     def ask(self, *request: Any, flow: bool = False) -> Any:
         """Ask the program's process for something else."""
-        return self._request(request, flow)[0]
+        self._asked = True
+        value, _ = self._request(request, flow)
+        self._answered = True
+        return value
 
     def _request(self, request: tuple, flow: bool) -> tuple[Any, Any]:
         if self._failure is not None:
@@ -291,22 +232,37 @@ class Tester:
         try:
             self._send(request)
         except CodecError as error:
-            raise Unusable(f"the tests pass something that cannot leave their process: {error}") from None
+            raise self._unfit(error, "the tests pass on", self._answered) from None
         while True:
             reply = self._receive()
-            if reply[0] == "value" and len(reply) == 3:
-                return reply[1], reply[2]
-            if reply[0] == "raised" and len(reply) == 5:
-                raise self._exception(*reply[1:], flow)
-            if reply[0] == "failed" and len(reply) == 3 and reply[1] in ("raised", "memory", "missing"):
-                raise self._fail(reply[1], str(reply[2]))
-            if reply[0] == "unfit":
-                raise self._fail("output", f"what the program returned is no plain data: {str(reply[1])[:300]}")
-            self._serve(reply)
+            match reply:
+                case ("value", value, changed):
+                    return value, changed
+                case ("raised", str(name), own, tuple(arguments), str(note)) if own is None or type(own) is int:
+                    raise self._exception(name, own, arguments, note[:_NOTE], flow)
+                case ("failed", "raised" | "memory" | "missing" as ended, str(note)):
+                    raise self._fail(ended, note[:_NOTE])
+                case ("unfit", str(note)):
+                    raise self._fail("output", f"what the program returned is no plain data: {note[:_NOTE]}")
+                case ("next", int(number)):
+                    self._serve(lambda number=number: self._next_of(self._lent[number]))
+                case ("callback", int(number), tuple(arguments), dict(options)):
+                    self._serve(lambda number=number, a=arguments, o=options: self._lent[number](*a, **o))
+                case _:
+                    raise self._disagree()
 
-    def _fail(self, ended: str, note: str) -> "_Failed":
+    def _fail(self, ended: str, note: str) -> _Failed:
         self._failure = _Failed(ended, note)
         return self._failure
+
+    def _disagree(self) -> _Failed:
+        return self._fail("exited", "the program's process does not answer as agreed")
+
+    def _unfit(self, error: CodecError, what: str, of_the_program: bool) -> BaseException:
+        """Something cannot leave this process: the tests' fault, unless it may have come from the program."""
+        if of_the_program and type(error.value).__module__ != _MODULE:
+            return self._fail("output", f"{what} something of the program's that cannot leave their process: {error}")
+        return Unusable(f"{what} something that cannot leave their process: {error}")
 
     def _send(self, message: tuple) -> None:
         try:
@@ -314,26 +270,18 @@ class Tester:
         except ChannelClosed:
             raise self._fail("exited", "the program ended its process" + self._shown_call()) from None
 
-    def _receive(self) -> tuple:
+    def _receive(self) -> Any:
         try:
-            reply = self.program.receive()
+            return self.program.receive()
         except CodecError as error:
             raise self._fail("output", f"what the program returned cannot be read: {error}") from None
         except ChannelClosed:
             raise self._fail("exited", "the program ended its process" + self._shown_call()) from None
-        if type(reply) is not tuple or not reply:
-            raise self._fail("raised", "the program's process does not answer as agreed")
-        return reply
 
-    def _serve(self, request: tuple) -> None:
+    def _serve(self, work: Any) -> None:
         """Let the program use a function or an iterator that a test passed to it."""
         try:
-            if request[0] == "next":
-                answer = self._next_of(self._lent[request[1]])
-            elif request[0] == "callback":
-                answer = self._lent[request[1]](*request[2], **request[3])
-            else:
-                raise self._fail("raised", "the program's process does not answer as agreed")
+            answer = work()
         except (_Failed, Unusable):
             raise
         except BaseException as error:
@@ -342,28 +290,29 @@ class Tester:
         try:
             self._send(("given", answer))
         except CodecError as error:
-            raise Unusable(f"a function of the tests returns what cannot leave its process: {error}") from None
+            raise self._unfit(error, "a function of the tests returns", True) from None
 
     def _next_of(self, source: Iterator) -> tuple[bool, Any]:
         for value in source:
             return True, value
         return False, None
 
-    def _exception(self, name: str, own: Any, arguments: Any, note: Any, flow: bool) -> BaseException:
+    def _exception(self, name: str, own: int | None, arguments: tuple, note: str, flow: bool) -> BaseException:
+        self._answered = True
         if self._last is not None:
             self._last = (*self._last[:3], ("raised", note))
         kind = self._exceptions.get(own) if own is not None else None
-        kind = kind or getattr(builtins, str(name), None)
+        kind = kind or getattr(builtins, name, None)
         if not (isinstance(kind, type) and issubclass(kind, BaseException)):
-            return RuntimeError(str(note))
+            return RuntimeError(note)
         if issubclass(kind, MemoryError):
-            return self._fail("memory", str(note))
+            return self._fail("memory", note)
         if issubclass(kind, _FLOW) and not (flow and kind is StopIteration):
-            return RuntimeError(str(note))
+            return RuntimeError(note)
         try:
             return kind(*arguments)
         except Exception:
-            return RuntimeError(str(note))
+            return RuntimeError(note)
 
     # ------------------------------------------------------------------------------------------------- what crosses
 
@@ -390,19 +339,18 @@ class Tester:
         if kind == "back":
             return self._lent[number]
         if kind == "builtin":
-            return getattr(builtins, rest)
-        if kind == "module":
-            return _standard(rest)
-        name, _, specials = rest.partition(":")
+            return PLAIN_TYPES[rest]
+        name, _, more = rest.partition(":")
         if kind == "exception":
-            return self._exception_class(number, name, specials)
-        key = (kind, specials)
+            return self._exception_class(number, name, more)
+        key = (kind, more)
         if key not in self._kinds:
-            self._kinds[key] = _live_kind(kind, specials.split())
+            self._kinds[key] = live_type(kind, more.split(), self._objects)
         live = self._kinds[key](self, number, name)
-        return _coroutine(live) if kind == "coroutine" else live
+        return as_coroutine(live) if kind == "coroutine" else live
 
     def _exception_class(self, number: int, name: str, base: str) -> type[BaseException]:
+        """A class of this process for one of the program's: an `except` that names it must not catch more than it."""
         if number not in self._exceptions:
             kind = getattr(builtins, base, None)
             kind = kind if isinstance(kind, type) and issubclass(kind, Exception) else Exception
@@ -410,47 +358,31 @@ class Tester:
         return self._exceptions[number]
 
 
-class _Failed(BaseException):
-    """The program failed in a way that no test can catch."""
-
-    def __init__(self, ended: str, note: str):
-        super().__init__(note)
-        self.ended, self.note = ended, note
+def _loads(code: types.CodeType, deep: bool = False) -> set[str]:
+    """Global names that code looks up; with those of the functions and classes in it."""
+    return _names(code, _LOADS) | (_of_inner(code, lambda inner: _loads(inner, True)) if deep else set())
 
 
-def _live_kind(kind: str, specials: list[str]) -> type:
-    methods: dict[str, Callable] = {name: _FORWARD[name] for name in specials if name in _FORWARD}
-    if "__len__" in methods:
-        methods["__bool__"] = _no_truth
-    if kind == "class":
-        methods["__instancecheck__"] = _instance
-    return type("Live", (Live,), {**methods, "__eq__": Live.__eq__, "__hash__": Live.__hash__})
+def _stores(code: types.CodeType) -> set[str]:
+    return _names(code, _STORES)
 
 
-async def _coroutine(live: Any) -> Any:
-    """What runs a coroutine insists on a real one."""
-    return await live
+def _of_inner(code: types.CodeType, names: Any) -> set[str]:
+    inner = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return {name for part in inner for name in names(part)}
 
 
-def _names_used(code: types.CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _names_used(constant)
-
-
-def _names_stored(code: types.CodeType) -> set[str]:
-    names, extended = set(), 0
-    for position in range(0, len(code.co_code), 2):  # faster than `dis`, which makes an object of each instruction
-        operation, argument = code.co_code[position : position + 2]
-        argument |= extended
+def _names(code: types.CodeType, operations: set[int]) -> set[str]:
+    names, extended, instructions = set(), 0, code.co_code
+    for position in range(0, len(instructions), 2):  # faster than `dis`, which makes an object of each instruction
+        operation, argument = instructions[position], instructions[position + 1] | extended
         extended = argument << 8 if operation == _EXTENDED_ARG else 0
-        if operation in _STORES:
-            names.add(code.co_names[argument])
+        if operation in operations:
+            names.add(code.co_names[argument >> 1 if operation in _SHIFTED else argument])
     return names
 
 
-def _standard(name: str, well_known: bool = True) -> Any:
+def _standard(name: str, well_known: bool) -> Any:
     """
     A module of the standard library, or a well-known thing in one, by the name it usually has. Where the tests do not
     say which function they are about, a well-known name may be that of the function.

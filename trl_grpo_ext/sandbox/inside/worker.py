@@ -36,6 +36,15 @@ SPECIALS = tuple(
 BINARY_SPECIALS = tuple(
     f"__{name}__" for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor")
 )
+# The classes that a program may hand out by name. No function is among them, and no exception that is a failed test.
+PLAIN_TYPES: dict[str, type] = {
+    kind.__name__: kind
+    for kind in (
+        *(bool, int, float, complex, str, bytes, bytearray, list, tuple, set, frozenset, dict, range, object),
+        *(ValueError, TypeError, KeyError, IndexError, ZeroDivisionError, AttributeError, RuntimeError, LookupError),
+        *(ArithmeticError, OverflowError, NotImplementedError, StopIteration, OSError, NameError, RecursionError),
+    )
+}
 _SIMPLE = (str, int, float, bool, type(None))
 _TYPE_NAME = type.__dict__["__name__"]
 _OBJECT_STR = object.__str__, object.__repr__
@@ -311,11 +320,8 @@ class Server:
     def _outgoing(self, value: Any) -> tuple[int, str] | None:
         if isinstance(value, Callback):
             return value._number, "back"
-        builtin = builtin_name(value)
-        if builtin is not None:
-            return 0, f"builtin:{builtin}"
-        if isinstance(value, types.ModuleType):
-            return 0, f"module:{value.__name__}"
+        if isinstance(value, type) and PLAIN_TYPES.get(value.__name__) is value:
+            return 0, f"builtin:{value.__name__}"
         if isinstance(value, (int, float, complex, str, bytes, bytearray, list, tuple, set, frozenset, dict)):
             return None
         if type(value).__module__ in ("datetime", "decimal", "fractions", "collections", "numpy"):
@@ -323,7 +329,7 @@ class Server:
         number, name = self._number(value), getattr(value, "__name__", "")
         if isinstance(value, type) and issubclass(value, BaseException):
             return number, f"exception:{name}:{_builtin_kind(value)}"
-        kinds = {"class": type, "coroutine": types.CoroutineType, "object": object}
+        kinds = {"class": type, "coroutine": types.CoroutineType, "iterator": Iterator, "object": object}
         kind = next(kind for kind, base in kinds.items() if isinstance(value, base))
         return number, f"{kind}:{name}:{' '.join(_specials(value))}"
 

@@ -27,7 +27,7 @@ from typing import Any
 from trl_grpo_ext.sandbox.codec import decode, encode
 from trl_grpo_ext.sandbox.inside import commands, landlock, namespaces, seccomp, worker
 from trl_grpo_ext.sandbox.inside.channel import Channel
-from trl_grpo_ext.sandbox.inside.tester import Tester, TestFile
+from trl_grpo_ext.sandbox.inside.tester import Tester
 
 
 CHANNEL = 3  # descriptor of a worker's channel
@@ -77,7 +77,6 @@ class Zygote:
         self.layers: dict[str, str] = {}
         self._children: dict[int, Child] = {}
         self._ready: list[tuple[int, socket.socket]] = []
-        self._parked: set[int] = set()  # workers that the host may or may not come back to
         self._next = 0
         self._filters: dict[str, seccomp.Filter] = {}
         self._ruleset: int | None = None
@@ -229,9 +228,6 @@ class Zygote:
             number, channel = self._ready.pop()
             channel.close()
             self._forget(number)
-        for number in self._parked:
-            self._forget(number)
-        self._parked.clear()
 
     def _answer(self, request: str, number: int = 0) -> None:
         if request == "take":
@@ -242,13 +238,6 @@ class Zygote:
             self.control.send(encode(self._processor_seconds(number)))
         elif request == "finish":
             self.control.send(encode(self._finish(number)))
-        elif request == "park":
-            if number in self._children:
-                self._parked.add(number)
-        elif request == "resume":
-            parked = number in self._parked and self._children[number].status is None
-            self._parked.discard(number)
-            self.control.send(encode(self._processor_seconds(number) if parked else None))
         elif request == "forget":
             self._forget(number)
 
@@ -332,7 +321,6 @@ class Zygote:
 
     def _remove(self, number: int) -> None:
         child = self._children.pop(number)
-        self._parked.discard(number)
         if child.scratch is not None:
             shutil.rmtree(child.scratch, ignore_errors=True)
 
@@ -412,7 +400,10 @@ class Zygote:
         elif job == "load":
             worker.Server(channel).serve(*arguments)
         elif job == "tests":
-            _test(channel, descriptors, *arguments)
+            limits, *tests = arguments
+            worker.apply_limits({**limits, "seconds": _UNLIMITED})  # the clock of the host counts it with the program
+            Tester(channel, Channel(descriptors[0])).run(*tests)
+            channel.receive()  # until the host has read the reports
         elif job == "build":
             commands.build(channel, descriptors, self._install, *arguments)
         elif job == "execute":
@@ -435,16 +426,6 @@ def _try_in_child(fork: Callable[[], int], step: Callable[[], None]) -> None:
     os.close(read)
     if os.waitpid(pid, 0)[1] or said:
         raise OSError(said or "a child that tried it was killed")
-
-
-def _test(channel: Channel, descriptors: list[int], limits: dict[str, Any], *tests: Any) -> None:
-    """Run the same tests about one program after another, each program in a worker of its own."""
-    worker.apply_limits({**limits, "seconds": _UNLIMITED})  # the clock of the host counts each program alone
-    file = TestFile(*tests)
-    while descriptors:
-        Tester(file, channel, Channel(descriptors[0])).run()
-        os.close(descriptors[0])
-        descriptors = _receive_descriptors()
 
 
 def _receive_descriptors() -> list[int]:

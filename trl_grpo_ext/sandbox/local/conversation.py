@@ -92,8 +92,7 @@ class Conversation:
         """Hand a fresh worker its job. It reads all of it before anything else, so this does not wait long."""
         try:
             socket.send_fds(self.channel, [b"\0"], list(descriptors))
-            if job:
-                self._send(job)
+            self._send(job)
         except OSError:
             raise Ended from None
 

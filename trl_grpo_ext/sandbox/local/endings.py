@@ -48,7 +48,13 @@ def why_it_ended(zygote: Zygote, number: int, clock: Clock) -> tuple[Any, str]:
         if zygote.ran_out_of_memory():
             return "memory", "killed by the kernel for the memory it used"
         raise SandboxError("a worker was killed from outside")
-    return "exited", f"ended by {signal.Signals(-code).name}"
+    return "exited", f"ended by {_signal_name(-code)}"
+
+
+def _signal_name(number: int) -> str:
+    with contextlib.suppress(ValueError):  # real-time signals have no name
+        return signal.Signals(number).name
+    return f"signal {number}"
 
 
 def why_it_left(zygote: Zygote, number: int, clock: Clock) -> tuple[Any, None, str]:

@@ -14,7 +14,6 @@ from trl_grpo_ext.sandbox.jobs import Called, Calls, Limits, Ran, Run, Tested, T
 from trl_grpo_ext.sandbox.local.conversation import Clock, Conversation, Ended, TimeUp
 from trl_grpo_ext.sandbox.local.endings import MOST_NOTED, fresh_worker, read_report, why_it_ended, why_it_left
 from trl_grpo_ext.sandbox.local.running import run
-from trl_grpo_ext.sandbox.local.testers import Testers
 from trl_grpo_ext.sandbox.local.zygote import Zygote
 from trl_grpo_ext.sandbox.local.zygotes import Zygotes, isolation_of
 from trl_grpo_ext.sandbox.options import Isolation, SandboxOptions
@@ -57,8 +56,7 @@ class LocalSandbox:
         self.options = options
         self.workers = options.workers or len(os.sched_getaffinity(0))
         self._slots = threading.BoundedSemaphore(self.workers)
-        self._testers = Testers(self.workers)
-        self._zygotes = Zygotes(options, self.workers, self._testers.clear)
+        self._zygotes = Zygotes(options, self.workers)
 
     def isolation(self) -> Isolation:
         """
@@ -83,7 +81,6 @@ class LocalSandbox:
 
     def close(self) -> None:
         """End the zygote and every worker."""
-        self._testers.clear()
         self._zygotes.close()
 
     def processes(self) -> list[int]:
@@ -135,27 +132,25 @@ class LocalSandbox:
                 yield Called(*why_it_left(zygote, number, clock))
 
     def _test(self, zygote: Zygote, job: Tests, clock: Clock, limits: dict) -> Iterator[Tested]:
-        with fresh_worker(zygote, clock) as (program, talk), self._testers.tester(zygote, job, clock) as tester:
-            clock.begin(lambda: zygote.processor_seconds(program) + tester.used())
+        with fresh_worker(zygote, clock) as (program, talk), fresh_worker(zygote, clock) as (tester, reports):
+            clock.begin(lambda: zygote.processor_seconds(program) + zygote.processor_seconds(tester))
             try:
                 talk.begin("load", job.source, limits)
-                tester.begin(job, limits, talk.channel.fileno())
+                about = (limits, job.helpers, job.setup, list(job.tests), job.function, job.until_failure)
+                reports.begin("tests", *about, descriptors=(talk.channel.fileno(),))
                 talk.close()  # the end of the program's process shows to the tests alone
-                for number in range(1, len(job.tests) + 1):
-                    tested = _tested(tester.talk.receive())
+                for _ in job.tests:
+                    tested = _tested(reports.receive())
                     if tested.ended == "exited":
                         ended, _, note = why_it_left(zygote, program, clock)
                         tested = Tested(ended, f"{note}: {tested.note}")
-                    failed = tested.ended != "ok"
-                    tester.well = (failed and job.until_failure) or number == len(job.tests)
-                    tester.well = tester.well and tested.ended in ("ok", "raised")
                     yield tested
-                    if tested.ended not in ("ok", "raised") or (failed and job.until_failure):
+                    if tested.ended not in ("ok", "raised") or (tested.ended == "raised" and job.until_failure):
                         return
             except TimeUp:
                 yield Tested("timeout", f"not done within {clock.seconds:g} s")
             except (Ended, CodecError):
-                ended, note = why_it_ended(zygote, tester.number, clock)
+                ended, note = why_it_ended(zygote, tester, clock)
                 if ended != "timeout":
                     raise SandboxError(f"the process that ran the tests ended: {note}") from None
                 yield Tested(ended, note)
@@ -166,16 +161,18 @@ def _call_once(talk: Conversation, function: str, arguments: tuple) -> Called:
         reply = talk.ask("invoke", function, arguments)
     except CodecError as error:
         return Called("raised", note=f"what it returned is no plain data: {error}")
-    if type(reply) is tuple and len(reply) == 3 and reply[0] == "value":
-        return Called("ok", reply[1])
-    if type(reply) is tuple and len(reply) == 5 and reply[0] == "raised":
-        return Called("raised", note=str(reply[4])[:MOST_NOTED])
-    if type(reply) is tuple and len(reply) == 2 and reply[0] == "unfit":
-        return Called("raised", note=f"what it returned is no plain data: {str(reply[1])[:MOST_NOTED]}")
-    if type(reply) is tuple and len(reply) == 3 and reply[0] == "failed":
-        ended, note = read_report(reply[1:])
-        return Called(ended, note=note)  # type: ignore[arg-type]
-    return Called("exited", note="the program's process does not answer as agreed")
+    match reply:
+        case ("value", value, _):
+            return Called("ok", value)
+        case ("raised", _, _, _, str(note)):
+            return Called("raised", note=note[:MOST_NOTED])
+        case ("unfit", str(note)):
+            return Called("raised", note=f"what it returned is no plain data: {note[:MOST_NOTED]}")
+        case ("failed", ended, note):
+            ended, note = read_report((ended, note))
+            return Called(ended, note=note)  # type: ignore[arg-type]
+        case _:
+            return Called("exited", note="the program's process does not answer as agreed")
 
 
 def _tested(report: Any) -> Tested:

@@ -135,15 +135,6 @@ class Zygote:
         with self._lock, contextlib.suppress(OSError):  # a zygote that is gone has taken its workers along
             self._control.send(encode(("forget", worker)))
 
-    def park(self, worker: int) -> None:
-        """Let a worker wait for more of the same; the zygote ends it when it has been idle for a moment."""
-        with self._lock, contextlib.suppress(OSError):
-            self._control.send(encode(("park", worker)))
-
-    def resume(self, worker: int) -> float | None:
-        """Take a parked worker back: return its seconds of the processor, or `None` if it has been ended."""
-        return self._ask("resume", worker)
-
     def processor_seconds(self, worker: int) -> float:
         """Seconds of the processor that a worker has used so far."""
         return self._ask("processor", worker)

@@ -1,7 +1,7 @@
 """The zygotes of a sandbox: one for Python, one for each other language that is asked for."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from trl_grpo_ext.errors import SandboxError
 from trl_grpo_ext.sandbox.languages import BUILD_FOLDER_BYTES, toolchain_of
@@ -18,14 +18,11 @@ class Zygotes:
             What is asked of the sandbox.
         workers (`int`):
             How many jobs are done at once.
-        restarted (`Callable`):
-            Called when a zygote and all of its workers are gone.
     """
 
-    def __init__(self, options: SandboxOptions, workers: int, restarted: Callable[[], None]):
+    def __init__(self, options: SandboxOptions, workers: int):
         self._options = options
         self._workers = workers
-        self._restarted = restarted
         self._running: dict[str, Zygote] = {}
         self._lock = threading.Lock()
 
@@ -40,7 +37,6 @@ class Zygotes:
             zygote = self._running.get(language)
             if zygote is not None and zygote.process.poll() is not None:
                 zygote.close()
-                self._restarted()
                 zygote = None
             if zygote is None:
                 zygote = self._running[language] = self._start(language)

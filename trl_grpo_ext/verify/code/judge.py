@@ -23,6 +23,7 @@ from trl_grpo_ext.verify.code.values import equal
 if TYPE_CHECKING:
     from trl_grpo_ext.sandbox import Sandbox
 
+MAX_CHECKED_OUTPUT = 8_000_000  # characters; they travel to the checker as one value
 MAX_CHECKED_CHARACTERS = 64 << 20  # of all outputs that wait for a checker
 CHECKER_SECONDS = 10.0  # the checker of a task is not paid from the time of the program
 _MAX_ANSWER = 4_000
@@ -449,7 +450,8 @@ def _outputs(program: _Program, box: Any) -> list[Ran]:
     with closing(_runs(program, box)) as results:
         for result in results:
             kept += len(result.output)
-            ran.append(result if kept <= MAX_CHECKED_CHARACTERS else Ran("output"))
+            fits = len(result.output) <= MAX_CHECKED_OUTPUT and kept <= MAX_CHECKED_CHARACTERS
+            ran.append(result if fits else Ran("output"))
             if program.options.credit == "all" and ran[-1].ended != "ok":
                 break
     return ran
