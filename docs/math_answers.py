@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from trl_grpo_ext.cli.math_options import described_arguments
+from trl_grpo_ext.cli.option_flags import described_arguments
 from trl_grpo_ext.verdict import Verdict
 from trl_grpo_ext.verify.math import MathOptions, verify_math_batch
 from trl_grpo_ext.verify.validation import KINDS

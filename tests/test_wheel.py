@@ -38,7 +38,8 @@ def command(unpacked: Path, folder: Path, *arguments: str) -> subprocess.Complet
 
 
 def test_it_holds_every_file_that_is_not_code(unpacked):
-    for path in [*(ROOT / "recipes").rglob("*.*"), *(ROOT / "accelerate_configs").rglob("*.yaml")]:
+    recipes = [path for path in (ROOT / "recipes").rglob("*") if path.is_file()]
+    for path in [*recipes, *(ROOT / "accelerate_configs").rglob("*.yaml")]:
         assert (unpacked / "trl_grpo_ext" / "_shipped" / path.relative_to(ROOT)).is_file(), path
     for path in (ROOT / "trl_grpo_ext").rglob("*.jinja"):
         assert (unpacked / path.relative_to(ROOT)).is_file(), path

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from trl_grpo_ext.rewards import get_reward, list_rewards, register_reward
     from trl_grpo_ext.trainer import GroupRelativeConfig, GroupRelativeTrainer
     from trl_grpo_ext.verdict import Verdict
-    from trl_grpo_ext.verify import verify_math, verify_math_batch
+    from trl_grpo_ext.verify import CodeOptions, verify_code, verify_code_batch, verify_math, verify_math_batch
 
 _HOME = {
+    "CodeOptions": "verify",
     "GroupRelativeConfig": "trainer",
     "GroupRelativeTrainer": "trainer",
     "estimate": "advantages",
@@ -23,12 +24,15 @@ _HOME = {
     "get_reward": "rewards",
     "list_rewards": "rewards",
     "register_reward": "rewards",
+    "verify_code": "verify",
+    "verify_code_batch": "verify",
     "verify_math": "verify",
     "verify_math_batch": "verify",
     "Verdict": "verdict",
 }
 
 __all__ = [
+    "CodeOptions",
     "GroupRelativeConfig",
     "GroupRelativeTrainer",
     "Verdict",
@@ -38,6 +42,8 @@ __all__ = [
     "list_rewards",
     "register_advantage",
     "register_reward",
+    "verify_code",
+    "verify_code_batch",
     "verify_math",
     "verify_math_batch",
 ]

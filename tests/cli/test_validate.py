@@ -209,7 +209,7 @@ def test_a_column_that_happens_to_be_called_domain(write, capsys):
         (["ROWS", "--split", "test"], "the dataset has no split 'test'; it has 'train'"),
         (["rows.csv", "--split", "test"], "no dataset file 'rows.csv'"),
         (["ROWS", "--dataset_config", "main"], "'"),
-        (["ROWS", "--domain", "code"], "rows of domain 'code' cannot be checked; supported: math"),
+        (["ROWS", "--domain", "cooking"], "rows of domain 'cooking' cannot be checked; supported: math, code"),
         (["ROWS", "--limit", "0"], "argument --limit: '0' is no whole number of 1 or more"),
         (["ROWS", "--other_golds", "-1"], "argument --other_golds: '-1' is no whole number of 0 or more"),
         (["ROWS", "--other_golds", "²"], "argument --other_golds: '²' is no whole number of 0 or more"),
@@ -270,3 +270,80 @@ def test_help_explains_the_exit_codes(capsys):
     shown = capsys.readouterr().out
     for word in ("exit codes:", "  0  ", "  1  ", "  2  ", "--other_golds", "--output"):
         assert word in shown
+
+
+TRIPLE = {"format": "function_call", "tests": {"fn_name": "f", "inputs": [[2], [3]], "outputs": [6, 9]}}
+PROGRAM = "def f(x):\n    return 3 * x"
+
+
+@pytest.mark.sandbox
+def test_programs(write, tmp_path, capsys):
+    from pyarrow.parquet import read_table
+
+    rows = [
+        {"prompt": "a", "case": json.dumps(TRIPLE), "answer": PROGRAM},
+        {"prompt": "b", "case": json.dumps(TRIPLE), "answer": "def f(x):\n    return x"},
+        {"prompt": "c", "case": "{", "answer": PROGRAM},
+        {"prompt": "d", "case": json.dumps({"format": "asserts", "tests": ["assert 1"]}), "answer": PROGRAM},
+        {"prompt": "a", "case": json.dumps(TRIPLE), "answer": "f = lambda x: 3 * x"},
+    ]
+    output = tmp_path / "findings.parquet"
+    code, shown = run(capsys, write(rows), "--domain", "code", "--output", str(output))
+    assert code == 1
+    words = " ".join(shown.split())
+    assert "fails_itself: the gold, given as the answer, is not judged right (1)" in words
+    assert "wrong: test 1 of 2: f(2): expected 6, got 2" in words
+    found = read_table(output).to_pydict()
+    assert list(zip(found["row"], found["kind"], strict=True)) == [
+        (1, "fails_itself"),
+        (2, "unreadable"),
+        (3, "empty_is_right"),
+        (4, "duplicate_prompt"),
+    ]
+    assert found["gold"][0] == "def f(x):\n    return x"
+
+
+@pytest.mark.sandbox
+def test_columns_and_conventions_of_programs(write, capsys):
+    third = json.dumps({"format": "stdio", "tests": [{"input": "", "output": "0.333"}]})
+    path = write([{"asked": "a", "tests": third, "code": "print(1 / 3)"}])
+    arguments = [path, "--domain", "code", "--column", "tests", "--solution_column", "code"]
+    code, shown = run(capsys, *arguments, "--float_tolerance", "0.01")
+    assert code == 0
+    assert "duplicates were not looked for" in shown
+    assert "golds were" not in shown
+    assert run(capsys, *arguments)[0] == 1
+
+
+@pytest.mark.sandbox
+def test_programs_run_where_they_are_told_to(write, capsys):
+    path = write([{"case": json.dumps(TRIPLE), "answer": f"import psutil\n{PROGRAM}"}])
+    assert run(capsys, path, "--domain", "code")[0] == 1
+    assert run(capsys, path, "--domain", "code", "--sandbox", '{"packages": ["psutil"]}')[0] == 0
+    assert cli.main(["validate", path, "--domain", "code", "--sandbox", "lokal"]) == 2
+    assert capsys.readouterr().err.startswith("error: unknown sandbox 'lokal'")
+
+
+@pytest.mark.sandbox
+def test_programs_without_solutions_say_so(write, capsys):
+    path = write([{"prompt": "a", "case": json.dumps(TRIPLE)}])
+    code, shown = run(capsys, path, "--domain", "code")
+    assert code == 0
+    assert "no column `answer` or `solution`: no solutions were judged" in shown
+
+
+def test_each_domain_has_arguments_of_its_own(write, capsys):
+    path = write(clean(3))
+    assert cli.main(["validate", path, "--domain", "code", "--percent", "value"]) == 2
+    assert "unrecognized arguments: --percent value" in capsys.readouterr().err
+    assert cli.main(["validate", path, "--solution_column", "answer"]) == 2
+    assert "unrecognized arguments: --solution_column answer" in capsys.readouterr().err
+    assert cli.main(["validate", path, "--domain", "code"]) == 2
+    assert "the dataset has no column `case` (what the code judge compares with)" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        cli.main(["validate", "--domain", "code", "--help"])
+    shown = capsys.readouterr().out
+    assert "--solution_column" in shown
+    assert "--float_tolerance" in shown
+    assert "--sandbox" in shown
+    assert "--percent" not in shown

@@ -6,7 +6,7 @@ from dataclasses import fields
 import pytest
 
 from trl_grpo_ext import cli
-from trl_grpo_ext.cli import math_options
+from trl_grpo_ext.cli import option_flags
 from trl_grpo_ext.verify.math import MathOptions
 
 
@@ -104,14 +104,14 @@ def test_an_option_changes_a_verdict(gold, answer, flags, verify):
 
 
 def given(*flags):
-    parser = math_options.argparse.ArgumentParser()
-    math_options.add_option_flags(parser)
-    return math_options.read_options(parser.parse_args(flags))
+    parser = option_flags.argparse.ArgumentParser()
+    option_flags.add_option_flags(parser, MathOptions, "")
+    return option_flags.read_options(parser.parse_args(flags), MathOptions)
 
 
 def test_every_option_has_a_flag_that_says_what_it_does(capsys):
     assert given() == MathOptions()
-    meanings = math_options.described_arguments(MathOptions)
+    meanings = option_flags.described_arguments(MathOptions)
     assert [*meanings] == [item.name for item in fields(MathOptions)]
     with pytest.raises(SystemExit):
         cli.main(["verify", "--help"])
@@ -135,7 +135,7 @@ def test_flags_are_read_as_their_fields_are_typed():
     ("arguments", "message"),
     [
         ([], "the following arguments are required: domain, --gold"),
-        (["code", "--gold", "1", "--answer", "1"], "argument domain: invalid choice: 'code' (choose from 'math')"),
+        (["maths", "--gold", "1"], "argument domain: invalid choice: 'maths' (choose from 'math', 'code')"),
         (["math", "--gold", "1"], "one of the arguments --answer --completion is required"),
         (
             ["math", "--gold", "1", "--answer", "1", "--completion", "1"],

@@ -63,7 +63,7 @@ def test_scientific_notation_without_a_dot_is_a_number(workshop):
         ("stages.2.train.max_steps", -6, r"max_steps: -6 is not above 0"),
         ("stages.0.task_params", {"digit": 2}, r"stages\[0\]\.task_params: .*digit"),
         ("stages.1.train.save_total_limit", 1, r"save_total_limit: 1 deletes the last checkpoint"),
-        ("stages.3.rewards", ["math", "length"], r"stages\[3\]\.rewards: .*takes math and format, not 'length'"),
+        ("stages.3.rewards", ["math", "length"], r"stages\[3\]\.rewards: .*takes math, code, format, not 'length'"),
         ("accelerate", "cpuu", r"stages\[1\]\.accelerate: .*'cpuu'; did you mean 'cpu'"),
         ("base", {}, r"base: give either `model`"),
         ("base", {"model": "a/b", "from_config": {}}, r"base: give either `model`"),

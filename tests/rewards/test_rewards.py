@@ -224,7 +224,7 @@ def test_ready_rewards_are_what_trl_expects():
 
 
 def test_names():
-    assert {"math", "format", "length", "language"} <= set(list_rewards())
+    assert {"code", "code_fraction", "math", "format", "length", "language"} <= set(list_rewards())
     assert isinstance(get_reward("math", timeout=2.0), MathReward)
     with pytest.raises(ConfigError, match="did you mean 'math'"):
         get_reward("maths")
@@ -249,7 +249,7 @@ def test_outsiders_register(monkeypatch):
 def test_import_is_light():
     code = (
         "import sys, json, trl_grpo_ext.rewards as r\n"
-        "r.math_reward, r.format_reward, r.length_reward, r.language_reward\n"
+        "r.math_reward, r.format_reward, r.length_reward, r.language_reward, r.code_reward, r.code_fraction_reward\n"
         "r.RewardSpec, r.resolve_rewards, r.Composition\n"
         "print(json.dumps([m for m in ('torch', 'trl', 'transformers', 'sympy', 'math_verify') if m in sys.modules]))"
     )

@@ -118,7 +118,7 @@ def test_texts_are_judged_with_the_rewards_of_training(tiny_model, monkeypatch):
         tokenizer,
         rows,
         Evaluation(n_samples=2, k=[1, 2]),
-        math_reward=MathReward(answer_column="gold"),
+        judge=MathReward(answer_column="gold"),
         format_reward=FormatReward(),
     )
     assert scores["greedy"]["mean"] == pytest.approx(2 / 3)

@@ -23,7 +23,8 @@ _COMMANDS = {
     "list": "list recipes, rewards, advantages, tasks and accelerate configs",
     "advantages": "compare what advantage estimators make of the same rewards",
     "validate": "find the rows of a dataset that would waste a run",
-    "verify": "judge one answer, and show how",
+    "verify": "judge one answer or program, and show how",
+    "doctor": "look at what is installed, and at how well programs can be isolated",
     "sft": "supervised fine-tuning without a recipe",
     "grpo": "GRPO training without a recipe",
     "eval": "evaluate a model without a recipe",
@@ -44,7 +45,7 @@ options:
 
 exit codes:
   0    all went well
-  1    a stage, or the training, failed; `validate` found rows that would waste a run
+  1    a stage, or the training, failed; `validate` found rows that would waste a run; `doctor` found what is missing
   2    something has to be changed: an argument, the recipe, the data (one line says what)
   130  interrupted; `run` goes on where it stopped when it is called again
 """

@@ -27,6 +27,7 @@ EXIT_WASTEFUL = 1
 
 _PROMPT_COLUMNS = ("prompt", "question", "problem")
 _BATCH = 200
+_DOMAIN = "math"
 
 _EPILOG = """Every gold is judged against itself, which has to be right, and against golds of
 other rows, most of which have to be wrong. A row whose prompt was there before
@@ -70,40 +71,77 @@ class Summary:
                 kept.append(finding)
 
 
+@dataclass(frozen=True)
+class Columns:
+    """
+    Which columns of a dataset hold what.
+
+    Args:
+        gold (`str`):
+            The references.
+        solution (`str` or `None`):
+            The reference solutions, where references are no answers.
+        prompt (`str` or `None`):
+            The prompts.
+    """
+
+    gold: str
+    solution: str | None
+    prompt: str | None
+
+    def named(self) -> list[str]:
+        """Their names, each once."""
+        return list(dict.fromkeys(name for name in (self.gold, self.solution, self.prompt) if name))
+
+
 def main(command: str, argv: list[str]) -> int:
     """Print what is to be looked at in a dataset; return 0, or 1 if training on it would waste a run."""
-    arguments = _parser(command).parse_args(argv)
+    arguments = _arguments(command, argv)
 
     from rich.console import Console
 
-    from trl_grpo_ext.cli.math_options import read_options
-    from trl_grpo_ext.verify.validation import KINDS, make_domain
+    from trl_grpo_ext.cli.option_flags import read_options
+    from trl_grpo_ext.verify.validation import DOMAINS, KINDS, make_domain
 
-    domain = make_domain(arguments.domain, read_options(arguments))
+    options: object = read_options(arguments, DOMAINS[arguments.domain].options)
+    domain = make_domain(arguments.domain, options, getattr(arguments, "sandbox", None))
     dataset = _load(arguments)
-    golds = _column(dataset, arguments.column, domain.columns, f"what the {arguments.domain} judge compares with")
+    columns = _columns(dataset, domain, arguments)
     rows = _rows(dataset, arguments)
-    prompts = _prompt_column(dataset, arguments.prompt_column)
     summary = Summary(arguments.show)
     with _findings_file(arguments.output) as write, _progress(len(rows)) as advance:
-        for done, findings in _check(domain, dataset, rows, golds, prompts, arguments):
+        for done, findings in _check(domain, dataset, rows, columns, arguments):
             summary.add(findings)
             write(findings)
             advance(done)
     console = Console(highlight=False)
     of_all = "" if len(rows) == len(dataset) else f" of {len(dataset)}"
     _show(console, summary, f"{arguments.dataset}: {len(rows)}{of_all} rows")
-    if prompts is None:
+    if columns.solution is None and domain.solution_columns:
+        text = f"no column {_listed(domain.solution_columns)}: no solutions were judged"
+        console.print(text, markup=False)
+    if columns.prompt is None:
         console.print(f"no column {_listed(_PROMPT_COLUMNS)}: duplicates were not looked for", markup=False)
     return EXIT_WASTEFUL if any(KINDS[kind].wasteful for kind in summary.counts) else EXIT_CLEAN
 
 
-def _parser(command: str) -> Parser:
+def _arguments(command: str, argv: list[str]) -> "Namespace":
+    from trl_grpo_ext.verify.validation import make_domain
+
+    first = Parser(f"trl-grpo-ext {command}", add_help=False)
+    first.add_argument("--domain", default=_DOMAIN)
+    domain = first.parse_known_args(argv)[0].domain  # it decides what other arguments there are
+    make_domain(domain)
+    return _parser(command, domain).parse_args(argv)
+
+
+def _parser(command: str, domain: str) -> Parser:
     from argparse import RawDescriptionHelpFormatter
 
-    from trl_grpo_ext.cli.math_options import add_option_flags
-    from trl_grpo_ext.verify.validation import DOMAINS, KINDS
+    from trl_grpo_ext.cli.option_flags import add_option_flags, add_sandbox_flag
+    from trl_grpo_ext.verify.validation import DOMAINS, KINDS, make_domain
 
+    usual = make_domain(domain)
     parser = Parser(
         f"trl-grpo-ext {command}",
         description="Find the rows of a dataset that would waste a run, before it starts.",
@@ -117,11 +155,18 @@ def _parser(command: str) -> Parser:
     parser.add_argument("--split", help="Split to check; `train`, or the only one, by default.")
     parser.add_argument(
         "--domain",
-        default="math",
-        help=f"What the rows are about; supported: {_listed(list(DOMAINS))}, the default. If the dataset "
-        "has a column `domain` in which that name occurs, only those rows are checked.",
+        default=_DOMAIN,
+        help=f"What the rows are about, {_listed(list(DOMAINS))}; {_DOMAIN} by default. If the dataset has a column "
+        "`domain` in which that name occurs, only those rows are checked.",
     )
-    parser.add_argument("--column", help="Column of the golds; `answer` or `solution` by default, as for the reward.")
+    columns = _listed(usual.columns)
+    parser.add_argument("--column", help=f"Column of the golds; {columns} by default, as for the reward.")
+    if usual.solution_columns:
+        parser.add_argument(
+            "--solution_column",
+            metavar="COLUMN",
+            help=f"Column of the reference solutions, if there is one; {_listed(usual.solution_columns)} by default.",
+        )
     parser.add_argument(
         "--prompt_column",
         metavar="COLUMN",
@@ -141,7 +186,9 @@ def _parser(command: str) -> Parser:
         "--show", type=_whole(0), default=5, metavar="N", help="Findings of each kind to print; 5 by default."
     )
     parser.add_argument("--output", metavar="FILE", help="Parquet file for all findings: row, kind, gold, reason.")
-    add_option_flags(parser)
+    if DOMAINS[domain].runs_programs:
+        add_sandbox_flag(parser)
+    add_option_flags(parser, DOMAINS[domain].options, f"conventions of the judge of domain {domain}")
     return parser
 
 
@@ -183,10 +230,20 @@ def _column(dataset: "Dataset", chosen: str | None, usual: Sequence[str], what: 
     )
 
 
-def _prompt_column(dataset: "Dataset", chosen: str | None) -> str | None:
+def _columns(dataset: "Dataset", domain: "Domain", arguments: "Namespace") -> Columns:
+    judge = f"what the {arguments.domain} judge compares with"
+    solution = getattr(arguments, "solution_column", None)
+    return Columns(
+        _column(dataset, arguments.column, domain.columns, judge),
+        _optional_column(dataset, solution, domain.solution_columns, "the reference solutions"),
+        _optional_column(dataset, arguments.prompt_column, _PROMPT_COLUMNS, "the prompts"),
+    )
+
+
+def _optional_column(dataset: "Dataset", chosen: str | None, usual: Sequence[str], what: str) -> str | None:
     if chosen:
-        return _column(dataset, chosen, (), "the prompts")
-    return next((name for name in _PROMPT_COLUMNS if name in dataset.column_names), None)
+        return _column(dataset, chosen, (), what)
+    return next((name for name in usual if name in dataset.column_names), None)
 
 
 def _rows(dataset: "Dataset", arguments: "Namespace") -> Sequence[int]:
@@ -200,29 +257,30 @@ def _rows(dataset: "Dataset", arguments: "Namespace") -> Sequence[int]:
 
 
 def _check(
-    domain: "Domain",
-    dataset: "Dataset",
-    rows: Sequence[int],
-    golds: str,
-    prompts: str | None,
-    arguments: "Namespace",
+    domain: "Domain", dataset: "Dataset", rows: Sequence[int], columns: Columns, arguments: "Namespace"
 ) -> "Iterator[tuple[int, list[Finding]]]":
     """For one batch after another, how many rows it had and what was found in them."""
     from trl_grpo_ext.verify.validation import Validator, draw_rows
 
-    dataset = dataset.select_columns(list(dict.fromkeys(name for name in (golds, prompts) if name)))
+    dataset = dataset.select_columns(columns.named())
+
+    def golds(batch: "dict[str, list]") -> list:
+        references = batch[columns.gold]
+        solutions = batch[columns.solution] if columns.solution else [None] * len(references)
+        return list(map(domain.join, references, solutions))
+
     drawn = [rows[index] for index in draw_rows(len(rows), arguments.seed)]
     validator = Validator(
         domain,
-        dict(zip(drawn, dataset.select(drawn)[golds], strict=True)),
-        lambda row: dataset[row][golds],
+        dict(zip(drawn, golds(dataset.select(drawn)[:]), strict=True)),
+        lambda row: golds(dataset[row : row + 1])[0],
         other_golds=arguments.other_golds,
         seed=arguments.seed,
     )
     remaining = iter(rows)
-    while batch := list(islice(remaining, _BATCH)):
-        columns = dataset.select(batch)[:]
-        yield len(batch), validator.check(batch, columns[golds], columns[prompts] if prompts else None)
+    while numbers := list(islice(remaining, _BATCH)):
+        batch = dataset.select(numbers)[:]
+        yield len(numbers), validator.check(numbers, golds(batch), batch[columns.prompt] if columns.prompt else None)
 
 
 @contextmanager

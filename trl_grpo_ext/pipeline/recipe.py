@@ -56,6 +56,7 @@ class PrepareStage:
     task: str
     sizes: Sizes
     task_params: dict = field(default_factory=dict)
+    sandbox: str | dict | None = None  # where programs of the task are tried out
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ _COUNTS = (
     "max_length",
 )
 _POSITIVE = ("learning_rate", "temperature", "num_train_epochs")
-EVALUATED_REWARDS = ("math", "format")
+EVALUATED_REWARDS = ("math", "code", "format")
 # The values that TRL's config takes for itself; with others the trainer would refuse, hours later.
 _WITHOUT_EFFECT = {"scale_rewards": ("group", True), "multi_objective_aggregation": ("sum_then_normalize",)}
 
@@ -147,7 +147,7 @@ def _check_eval_rewards(stage: EvalStage, where: str) -> None:
         if reward["name"] not in EVALUATED_REWARDS:
             raise ConfigError(
                 f"{where}.rewards: an evaluation counts right answers, and well-formed ones; it takes "
-                f"{' and '.join(EVALUATED_REWARDS)}, not {reward['name']!r}"
+                f"{', '.join(EVALUATED_REWARDS)}, not {reward['name']!r}"
             )
 
 

@@ -9,6 +9,7 @@ from trl_grpo_ext.report.run import Stage, moment, number
 from trl_grpo_ext.report.text import visible
 
 
+_JUDGES = ("math", "code_reward", "code")  # of several, the first that is all or nothing
 _REWARD_MEAN = re.compile(r"rewards/(.+)/mean", re.DOTALL)
 _LONGEST_NAME = 40  # of a reward, in a legend
 
@@ -81,8 +82,9 @@ def stage_charts(stage: Stage, control: Stage | None = None) -> list[Chart]:
 
 
 def accuracy_metric(stage: Stage) -> str | None:
-    """The metric that holds the share of correct answers: the mean of the maths reward."""
-    return next((key for key in _reward_means(stage) if "math" in key), None)
+    """The metric that holds the share of correct answers: the mean of the reward that judges answers."""
+    means = _reward_means(stage)
+    return next((key for judge in _JUDGES for key in means if judge in key), None)
 
 
 def resumed_at(stage: Stage) -> list[float]:

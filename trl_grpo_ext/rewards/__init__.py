@@ -17,11 +17,15 @@ if TYPE_CHECKING:
     from trl_grpo_ext.rewards.accuracy import MathReward
     from trl_grpo_ext.rewards.composition import Composition
     from trl_grpo_ext.rewards.format import FormatReward
+    from trl_grpo_ext.rewards.judged import JudgedReward
     from trl_grpo_ext.rewards.language import LanguageReward
     from trl_grpo_ext.rewards.length import LengthReward
+    from trl_grpo_ext.rewards.program import CodeFractionReward, CodeReward
     from trl_grpo_ext.rewards.spec import RewardSpec, resolve_rewards
     from trl_grpo_ext.rewards.steps import StepReward, Steps
 
+    code_reward: CodeReward
+    code_fraction_reward: CodeFractionReward
     math_reward: MathReward
     format_reward: FormatReward
     length_reward: LengthReward
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
 REWARDS: Registry[Any] = Registry(
     "reward",
     builtins={
+        "code": "trl_grpo_ext.rewards.program:CodeReward",
+        "code_fraction": "trl_grpo_ext.rewards.program:CodeFractionReward",
         "format": "trl_grpo_ext.rewards.format:FormatReward",
         "language": "trl_grpo_ext.rewards.language:LanguageReward",
         "length": "trl_grpo_ext.rewards.length:LengthReward",
@@ -39,8 +45,11 @@ REWARDS: Registry[Any] = Registry(
 )
 
 _HOME = {
+    "CodeFractionReward": "trl_grpo_ext.rewards.program:CodeFractionReward",
+    "CodeReward": "trl_grpo_ext.rewards.program:CodeReward",
     "Composition": "trl_grpo_ext.rewards.composition:Composition",
     "FormatReward": "trl_grpo_ext.rewards.format:FormatReward",
+    "JudgedReward": "trl_grpo_ext.rewards.judged:JudgedReward",
     "LanguageReward": "trl_grpo_ext.rewards.language:LanguageReward",
     "LengthReward": "trl_grpo_ext.rewards.length:LengthReward",
     "MathReward": "trl_grpo_ext.rewards.accuracy:MathReward",
@@ -49,18 +58,23 @@ _HOME = {
     "Steps": "trl_grpo_ext.rewards.steps:Steps",
     "resolve_rewards": "trl_grpo_ext.rewards.spec:resolve_rewards",
 }
-_READY = {"format_reward": "format", "language_reward": "language", "length_reward": "length", "math_reward": "math"}
+_READY = {f"{name}_reward": name for name in ("code", "code_fraction", "format", "language", "length", "math")}
 
 __all__ = [
     "REWARDS",
+    "CodeFractionReward",
+    "CodeReward",
     "Composition",
     "FormatReward",
+    "JudgedReward",
     "LanguageReward",
     "LengthReward",
     "MathReward",
     "RewardSpec",
     "StepReward",
     "Steps",
+    "code_fraction_reward",
+    "code_reward",
     "format_reward",
     "get_reward",
     "language_reward",

@@ -1,29 +1,23 @@
 """Is the final answer right? The maths verifier as a reward."""
 
-import time
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Literal
 
-from trl_grpo_ext.errors import DataError
-from trl_grpo_ext.rewards.text import OpeningTag, check_opening_tag, completion_text, prompt_opens_thinking
+from trl_grpo_ext.rewards.judged import JudgedReward
+from trl_grpo_ext.rewards.text import OpeningTag
 from trl_grpo_ext.verdict import Verdict
 from trl_grpo_ext.verify.math import MathOptions, verify_math_batch
-from trl_grpo_ext.verify.math.extract import thinking_start
 from trl_grpo_ext.verify.math.judge import DEFAULT_TIMEOUT
 
 
-_DEFAULT_COLUMNS = ("answer", "solution")
-_NOT_COLUMNS = frozenset({"trainer_state", "environments"})
-
-
-class MathReward:
+class MathReward(JudgedReward):
     """
     1.0 if the final answer of a completion is mathematically the reference, 0.0 if not, `None` if that could not be
     judged (an unusable reference, or a failure of the judging machinery).
 
     This is the accuracy reward of DeepSeek-R1 (https://huggingface.co/papers/2501.12948). Logs per row what was
-    compared and why (`math_answer`, `math_kind`, `math_reason`), and per batch the shares of timeouts and of
-    rows without an answer, and how long judging took.
+    compared and why (`math_answer`, `math_kind`, `math_reason`), and per batch the shares of timeouts, of
+    rows without an answer and of failures of the judge, and how long judging took.
 
     A reward cannot see whether the length limit ended a completion. Where answers given in passing must not count, set
     TRL's `mask_truncated_completions`.
@@ -76,8 +70,9 @@ class MathReward:
     """
 
     __name__ = "math_reward"
-    default_mode = "add"
-    default_required = True
+    domain = "math"
+    columns = ("answer", "solution")
+    column_parameter = "answer_column"
 
     def __init__(
         self,
@@ -96,7 +91,7 @@ class MathReward:
         thinking_end: str | None = None,
         decimal_comma: bool = False,
     ):
-        check_opening_tag(opening_tag)
+        super().__init__(answer_column, opening_tag, thinking_end)
         self.options = MathOptions(
             tolerance=tolerance,
             percent=percent,
@@ -110,60 +105,10 @@ class MathReward:
             thinking_end=thinking_end,
             decimal_comma=decimal_comma,
         )
-        self.answer_column = answer_column
         self.timeout = timeout
-        self.opening_tag = opening_tag
 
-    def __call__(
-        self,
-        prompts: list,
-        completions: list,
-        completion_ids: list[list[int]] | None = None,
-        log_extra: Callable[[str, list], None] | None = None,
-        log_metric: Callable[[str, float], None] | None = None,
-        **columns: Any,
-    ) -> list[float | None]:
-        """
-        Judge a batch.
+    def _judge(self, references: list, texts: list[str]) -> list[Verdict]:
+        return verify_math_batch(references, texts, options=self.options, timeout=self.timeout)
 
-        Raises:
-            [`~errors.DataError`]: if the dataset has no column with the reference.
-        """
-        golds = self._golds(columns)
-        texts = [self._text(prompt, completion) for prompt, completion in zip(prompts, completions, strict=True)]
-        started = time.perf_counter()
-        verdicts = verify_math_batch(golds, texts, options=self.options, timeout=self.timeout)
-        if log_extra is not None:
-            log_extra("math_answer", [verdict.answer or "" for verdict in verdicts])
-            log_extra("math_kind", [verdict.kind for verdict in verdicts])
-            log_extra("math_reason", [verdict.reason for verdict in verdicts])
-        if log_metric is not None:
-            self._log_metrics(verdicts, time.perf_counter() - started, log_metric)
-        return [verdict.value for verdict in verdicts]
-
-    def _golds(self, columns: dict[str, Any]) -> list:
-        wanted = (self.answer_column,) if self.answer_column else _DEFAULT_COLUMNS
-        for column in wanted:
-            if column in columns:
-                return columns[column]
-        seen = ", ".join(sorted(columns.keys() - _NOT_COLUMNS)) or "none besides the prompt"
-        raise DataError(
-            f"the math reward needs the reference in column {' or '.join(map(repr, wanted))}; the dataset has {seen}. "
-            "Rename the column, or set the reward's answer_column."
-        )
-
-    def _text(self, prompt: Any, completion: Any) -> str:
-        text = completion_text(completion)
-        mark = thinking_start(self.options)
-        return f"{mark}{text}" if prompt_opens_thinking(self.opening_tag, prompt, mark) else text
-
-    def _log_metrics(self, verdicts: list[Verdict], seconds: float, log_metric: Callable[[str, float], None]) -> None:
-        if not verdicts:
-            return
-        kinds = [verdict.kind for verdict in verdicts]
-        log_metric(f"{self.__name__}/timeout_frac", kinds.count("timeout") / len(kinds))
-        log_metric(f"{self.__name__}/no_answer_frac", kinds.count("no_answer") / len(kinds))
-        slowest_first = sorted((verdict.seconds for verdict in verdicts), reverse=True)
-        log_metric(f"{self.__name__}/seconds", seconds)
-        log_metric(f"{self.__name__}/seconds_p50", slowest_first[len(slowest_first) // 2])
-        log_metric(f"{self.__name__}/seconds_p95", slowest_first[len(slowest_first) // 20])
+    def _logged(self, verdicts: list[Verdict]) -> dict[str, list[str]]:
+        return {"answer": [verdict.answer or "" for verdict in verdicts], **super()._logged(verdicts)}

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from trl_grpo_ext.errors import ConfigError
 from trl_grpo_ext.files import write_json
-from trl_grpo_ext.rewards import FormatReward, MathReward
+from trl_grpo_ext.rewards import FormatReward, JudgedReward
 from trl_grpo_ext.stages.evaluation import Evaluation
 from trl_grpo_ext.stages.processes import process_state
 from trl_grpo_ext.stages.stage import Stage, require_columns
-from trl_grpo_ext.stages.stage_rewards import answer_columns, build_rewards, format_of, math_of
+from trl_grpo_ext.stages.stage_rewards import build_rewards, format_of, judge_of
 from trl_grpo_ext.stages.statistics import bootstrap_interval, pass_at_k, wilson_interval
 from trl_grpo_ext.verdict import Verdict
 
@@ -29,10 +29,9 @@ def run(stage: Stage) -> None:
     """Evaluate the model of `init_from` on `eval.jsonl` and write `out/scores.json`."""
     evaluation = Evaluation(**stage.config.get("evaluation", {}))
     rows = stage.rows("eval.jsonl")
-    rewards = build_rewards(stage.config.get("rewards") or ["math"])
-    math_reward = math_of(rewards) or MathReward()
-    columns = ["prompt", *answer_columns([math_reward], list(rows[0]))]
-    require_columns(rows, columns, f"eval rows of stage {stage.record['id']!r}")
+    rewards = build_rewards(stage.config.get("rewards") or [])
+    judge = judge_of(rewards, rows[0])
+    require_columns(rows, ["prompt", judge.column_of(rows[0])], f"eval rows of stage {stage.record['id']!r}")
     model, tokenizer = load_model(stage.model, stage.template, **stage.model_kwargs)
     scores = evaluate_model(
         model,
@@ -40,7 +39,7 @@ def run(stage: Stage) -> None:
         rows,
         evaluation,
         seed=stage.seed,
-        math_reward=math_reward,
+        judge=judge,
         format_reward=format_of(rewards),
         on_progress=stage.progress,
     )
@@ -93,7 +92,7 @@ def evaluate_model(
     evaluation: Evaluation,
     *,
     seed: int = 0,
-    math_reward: MathReward | None = None,
+    judge: JudgedReward | None = None,
     format_reward: FormatReward | None = None,
     on_progress: Callable[[int, int, str], None] = lambda step, total, text: None,
 ) -> dict[str, Any]:
@@ -111,8 +110,8 @@ def evaluate_model(
             What to measure.
         seed (`int`, *optional*, defaults to `0`):
             Seed of the samples.
-        math_reward (`MathReward`, *optional*):
-            The judge, and the column of the reference; by default one with default parameters.
+        judge (`JudgedReward`, *optional*):
+            The reward that says what is right; by default that of the domain of the rows, with default parameters.
         format_reward (`FormatReward`, *optional*):
             The format reward, if its share is wanted.
         on_progress (`Callable`, *optional*):
@@ -128,6 +127,8 @@ def evaluate_model(
 
     started = time.monotonic()
     state = process_state()
+    judge = judge or judge_of([], rows[0])
+    judge.start()
     rows = list(rows[: evaluation.limit])
     mine = rows[state.process_index :: state.num_processes]
     prompts = encode_prompts(tokenizer, [row["prompt"] for row in mine])
@@ -151,17 +152,15 @@ def evaluate_model(
     sampled = write(evaluation.n_samples, evaluation.temperature, len(mine)) if evaluation.n_samples else greedy
     per_row = [first + (more if evaluation.n_samples else []) for first, more in zip(greedy, sampled, strict=True)]
     on_progress(total, total, "judging")
-    math_reward = math_reward or MathReward()
     numbers = range(len(rows))[state.process_index :: state.num_processes]
-    results = list(zip(numbers, _judge(mine, per_row, math_reward, format_reward), strict=True))
+    results = list(zip(numbers, _judge(mine, per_row, judge, format_reward), strict=True))
     if state.num_processes > 1:
         results = gather_object(results)
     judged = [problem for _, problem in sorted(results, key=lambda result: result[0])]
     scores = summarize(judged, evaluation.k)
     scores["seconds"] = round(time.monotonic() - started, 3)
-    (column,) = answer_columns([math_reward], list(rows[0]))
     shown = zip(rows[:SAMPLES_SHOWN], judged[:SAMPLES_SHOWN], strict=True)
-    scores["samples"] = [_shown(row, row[column], problem[0]) for row, problem in shown]
+    scores["samples"] = [_shown(row, judge.expected(row), problem[0]) for row, problem in shown]
     return scores
 
 
@@ -180,7 +179,7 @@ def summarize(judged: Sequence[Sequence[Judged]], ks: Sequence[int]) -> dict[str
             For which k to estimate pass@k.
     """
     flat = [completion for problem in judged for completion in problem]
-    greedy = [problem[0].verdict.value for problem in judged if problem[0].verdict.value is not None]
+    greedy = [float(bool(problem[0].verdict)) for problem in judged if problem[0].verdict.value is not None]
     # Per problem: samples that were scored, and how many of them are right.
     counts = [_counts(problem[1:]) for problem in judged]
     sampled = [correct / n for n, correct in counts if n]
@@ -214,7 +213,7 @@ def _with_interval(values: Sequence[float]) -> dict[str, Any]:
 def _judge(
     rows: Sequence[dict],
     completions: "Sequence[Sequence[Completion]]",
-    math_reward: MathReward,
+    judge: JudgedReward,
     format_reward: FormatReward | None,
 ) -> list[list[Judged]]:
     """Judge with the very rewards that training uses, given what the trainer gives them."""
@@ -226,26 +225,23 @@ def _judge(
         "completions": [[{"role": "assistant", "content": completion.text}] for _, completion in flat],
         **{key: [row.get(key) for row, _ in flat] for key in rows[0] if key not in ("prompt", "completion")},
     }
-    logged: dict[str, list] = {}
-    values = math_reward(**inputs, log_extra=logged.__setitem__)
     formats = format_reward(**inputs) if format_reward else [None] * len(flat)
-    details = zip(values, logged["math_kind"], logged["math_answer"], logged["math_reason"], strict=True)
     written = [completion for _, completion in flat]
     verdicts = [
-        Verdict(value, kind, answer or None, reason) if not completion.truncated else _TRUNCATED
-        for completion, (value, kind, answer, reason) in zip(written, details, strict=True)
+        _TRUNCATED if completion.truncated else verdict
+        for completion, verdict in zip(written, judge.verdicts(**inputs), strict=True)
     ]
     judged = map(Judged, written, verdicts, formats)
     return [[next(judged) for _ in of_row] for of_row in completions]
 
 
-def _shown(row: dict, gold: object, greedy: Judged) -> dict[str, Any]:
+def _shown(row: dict, gold: str, greedy: Judged) -> dict[str, Any]:
     verdict = greedy.verdict
     prompt = row["prompt"] if isinstance(row["prompt"], str) else row["prompt"][-1]["content"]
     return {
         "prompt": prompt,
         "completion": greedy.completion.text,
-        "gold": str(gold),
+        "gold": gold,
         "value": verdict.value,
         "kind": verdict.kind,
         "answer": verdict.answer,

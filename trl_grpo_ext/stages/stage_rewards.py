@@ -1,9 +1,9 @@
-"""The rewards of a stage, and the column that holds the reference they compare with."""
+"""The rewards of a stage, and the columns that hold the references they compare with."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trl_grpo_ext.rewards import FormatReward, MathReward, RewardSpec
+from trl_grpo_ext.rewards import FormatReward, JudgedReward, RewardSpec
 
 
 def build_rewards(specs: Sequence[Any]) -> list[Any]:
@@ -16,9 +16,19 @@ def build_rewards(specs: Sequence[Any]) -> list[Any]:
     return [RewardSpec.parse(spec).resolve().func for spec in specs]
 
 
-def math_of(rewards: Sequence[Any]) -> MathReward | None:
-    """The math reward among `rewards`, however it was named."""
-    return next((reward for reward in rewards if isinstance(reward, MathReward)), None)
+def default_reward(row: Mapping[str, Any]) -> str:
+    """The reward of a stage that lists none, from a row of its data: the judge of the row's domain."""
+    return "code" if row.get("domain") == "code" else "math"
+
+
+def judge_of(rewards: Sequence[Any], row: Mapping[str, Any]) -> JudgedReward:
+    """The first judge among `rewards`; where there is none, the one for such a row."""
+    return next(iter(judges_of(rewards) or build_rewards([default_reward(row)])))
+
+
+def judges_of(rewards: Sequence[Any]) -> list[JudgedReward]:
+    """Those of `rewards` that ask a judge about the answer, however they were named."""
+    return [reward for reward in rewards if isinstance(reward, JudgedReward)]
 
 
 def format_of(rewards: Sequence[Any]) -> FormatReward | None:
@@ -28,16 +38,12 @@ def format_of(rewards: Sequence[Any]) -> FormatReward | None:
 
 def answer_columns(rewards: Sequence[Any], columns: Sequence[str]) -> list[str]:
     """
-    Columns the rewards read a reference from: one if there is a math reward, else none.
+    Columns the rewards read a reference from, each once.
 
     Args:
         rewards (`Sequence`):
             The rewards.
         columns (`Sequence[str]`):
-            Columns of the data: `"solution"` serves only where there is no `"answer"`.
+            Columns of the data.
     """
-    math_reward = math_of(rewards)
-    if math_reward is None:
-        return []
-    fallback = "solution" if "solution" in columns and "answer" not in columns else "answer"
-    return [math_reward.answer_column or fallback]
+    return list(dict.fromkeys(judge.column_of(columns) for judge in judges_of(rewards)))

@@ -5,11 +5,24 @@ from typing import TYPE_CHECKING
 
 
 if TYPE_CHECKING:
+    from trl_grpo_ext.verify.code import CodeOptions, explain_code, verify_code, verify_code_batch
     from trl_grpo_ext.verify.math import MathOptions, explain_math, verify_math, verify_math_batch
 
-_HOME = {"MathOptions": "math", "explain_math": "math", "verify_math": "math", "verify_math_batch": "math"}
+_HOME = {
+    **dict.fromkeys(("CodeOptions", "explain_code", "verify_code", "verify_code_batch"), "code"),
+    **dict.fromkeys(("MathOptions", "explain_math", "verify_math", "verify_math_batch"), "math"),
+}
 
-__all__ = ["MathOptions", "explain_math", "verify_math", "verify_math_batch"]
+__all__ = [
+    "CodeOptions",
+    "MathOptions",
+    "explain_code",
+    "explain_math",
+    "verify_code",
+    "verify_code_batch",
+    "verify_math",
+    "verify_math_batch",
+]
 
 
 def __getattr__(name: str):

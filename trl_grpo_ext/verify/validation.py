@@ -9,12 +9,13 @@ import json
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from trl_grpo_ext.errors import ConfigError
+from trl_grpo_ext.errors import ConfigError, DataError
 from trl_grpo_ext.registry import nearest_names
 from trl_grpo_ext.verdict import Verdict
+from trl_grpo_ext.verify.code import Case, CodeOptions, fenced, verify_code_batch
 from trl_grpo_ext.verify.math import MathOptions, check_golds, read_gold, verify_math_batch
 
 
@@ -37,12 +38,33 @@ class Domain:
         judge (`Callable`):
             Given references and as many others, one verdict for each pair: is the other one, given as the final
             answer of a completion, right?
+        solution_columns (`tuple[str, ...]`, *optional*):
+            Where a reference says how answers are judged and is none itself: columns in which datasets hold a right
+            answer; the first that a dataset has is taken, and it may have none.
+        join (`Callable`, *optional*):
+            Makes what the functions above take as a reference of what is in both columns.
+        empty (*optional*):
+            A reference with an answer that no other reference should take for right.
+        like_others (`str`, *optional*, defaults to `"right for"`):
+            What a reference is that takes the answers of many other rows for right: words that "40 of 64 other rows"
+            can follow.
     """
 
     columns: tuple[str, ...]
-    read: Callable[[object], str | None]
-    check: Callable[[Sequence[object]], list[Verdict]]
-    judge: Callable[[Sequence[object], Sequence[object]], list[Verdict]]
+    read: Callable[[Any], str | None]
+    check: Callable[[Sequence[Any]], list[Verdict]]
+    judge: Callable[[Sequence[Any], Sequence[Any]], list[Verdict]]
+    solution_columns: tuple[str, ...] = ()
+    join: Callable[[object, object], object] = lambda reference, solution: reference
+    empty: object = None
+    like_others: str = "right for"
+
+    def gold(self, row: Mapping[str, Any]) -> Any:
+        """The reference in a row, from the columns that it has."""
+        reference, solution = (
+            next((row[name] for name in names if name in row), None) for names in (self.columns, self.solution_columns)
+        )
+        return self.join(reference, solution)
 
 
 def math_domain(options: MathOptions | None = None) -> Domain:
@@ -81,7 +103,110 @@ def _refuse_prose(answer: str | None) -> Verdict | None:
     return Verdict(None, "unscorable", reason=f"{words} words without a box, '####' or 'the answer is'")
 
 
-DOMAINS: dict[str, Callable[..., Domain]] = {"math": math_domain}
+@dataclass(frozen=True)
+class Exercise:
+    """
+    A programming task, and a program that solves it.
+
+    Args:
+        case:
+            The tests, as a dataset holds them.
+        solution:
+            The program, or `None`.
+    """
+
+    case: Any
+    solution: Any = None
+
+    def __str__(self) -> str:
+        return str(self.case)
+
+
+def code_domain(options: CodeOptions | None = None, sandbox: str | dict[str, Any] | None = None) -> Domain:
+    """
+    Programs: the references are tests, which the reference solution has to pass and other programs should fail.
+
+    Args:
+        options ([`~trl_grpo_ext.verify.code.CodeOptions`], *optional*):
+            The conventions of the run.
+        sandbox (`str` or `dict`, *optional*):
+            Where programs run, as [`~trl_grpo_ext.sandbox.open_sandbox`] takes it.
+
+    Returns:
+        [`Domain`]
+    """
+    conventions = replace(CodeOptions.parse(options), credit="all")  # what others earn says nothing about the tests
+
+    def read(exercise: Exercise) -> str | None:
+        solution = exercise.solution
+        return solution if isinstance(solution, str) and solution.strip() else None
+
+    def check(exercises: Sequence[Exercise]) -> list[Verdict]:
+        cases = [_parsed(exercise.case) for exercise in exercises]
+        return [case if isinstance(case, Verdict) else Verdict(1.0, "correct") for case in cases]
+
+    def judge(exercises: Sequence[Exercise], others: Sequence[Exercise]) -> list[Verdict]:
+        cases = [_parsed(exercise.case) for exercise in exercises]
+        programs = [read(other) for other in others]
+        pairs = zip(cases, programs, strict=True)
+        runs = [(case, _completion(case, program)) for case, program in pairs if isinstance(case, Case) and program]
+        completions, tests = [completion for _, completion in runs], [case for case, _ in runs]
+        judged = iter(verify_code_batch(completions, tests, options=conventions, sandbox=sandbox))
+        return [
+            case if isinstance(case, Verdict) else next(judged) if program else _NO_SOLUTION
+            for case, program in zip(cases, programs, strict=True)
+        ]
+
+    return Domain(
+        ("case",),
+        read,
+        check,
+        judge,
+        solution_columns=("answer", "solution"),
+        join=Exercise,
+        empty=Exercise(None, "pass"),
+        like_others="its tests are passed by the solutions of",
+    )
+
+
+_NO_SOLUTION = Verdict(None, "unscorable", reason="there is no solution")
+
+
+def _parsed(case: Any) -> Case | Verdict:
+    try:
+        return Case.parse(case)
+    except DataError as error:
+        return Verdict(None, "unscorable", reason=" ".join(str(error).split()))
+
+
+def _completion(case: Case, program: str) -> str:
+    """A program as a model would have to write it; some datasets bring the fence along."""
+    return program if program.lstrip().startswith("```") else fenced(program, case.language)
+
+
+@dataclass(frozen=True)
+class DomainKind:
+    """
+    How a domain is made.
+
+    Args:
+        make (`Callable`):
+            Makes it of the options of its judge, and of a sandbox if it runs programs.
+        options (`type`):
+            The class of these options.
+        runs_programs (`bool`, *optional*, defaults to `False`):
+            Whether it runs programs.
+    """
+
+    make: Callable[..., Domain]
+    options: type
+    runs_programs: bool = False
+
+
+DOMAINS = {
+    "math": DomainKind(math_domain, MathOptions),
+    "code": DomainKind(code_domain, CodeOptions, runs_programs=True),
+}
 
 
 @dataclass(frozen=True)
@@ -104,7 +229,8 @@ KINDS = {
     "unreadable": Kind("the judge cannot compare anything with the gold", True),
     "judge_failed": Kind("the judge broke down, which is its own fault", True),
     "fails_itself": Kind("the gold, given as the answer, is not judged right", True),
-    "equals_others": Kind("the gold is right for at least half of the other rows", True),
+    "empty_is_right": Kind("an answer that says nothing is judged right", True),
+    "equals_others": Kind("the golds of at least half of the other rows are judged right, too", True),
     "contradiction": Kind("the prompt of an earlier row, with another answer", True),
     "no_prompt": Kind("the prompt is empty", True),
     "duplicate_row": Kind("the prompt of an earlier row, with the same answer", False),
@@ -140,7 +266,7 @@ class Finding:
     reason: str
 
 
-def make_domain(name: str, options: Any = None) -> Domain:
+def make_domain(name: str, options: Any = None, sandbox: str | dict[str, Any] | None = None) -> Domain:
     """
     Return the domain called `name`.
 
@@ -149,6 +275,8 @@ def make_domain(name: str, options: Any = None) -> Domain:
             A name in `DOMAINS`.
         options (*optional*):
             The options of its judge.
+        sandbox (`str` or `dict`, *optional*):
+            Where programs run, for a domain that runs programs.
 
     Returns:
         [`Domain`]
@@ -160,7 +288,8 @@ def make_domain(name: str, options: Any = None) -> Domain:
         nearest = nearest_names(name, list(DOMAINS))
         hint = f"did you mean {nearest[0]!r}? " if nearest else ""
         raise ConfigError(f"rows of domain {name!r} cannot be checked; {hint}supported: {', '.join(DOMAINS)}")
-    return DOMAINS[name](options)
+    kind = DOMAINS[name]
+    return kind.make(options, sandbox) if kind.runs_programs else kind.make(options)
 
 
 def draw_rows(n: int, seed: int) -> list[int]:
@@ -227,8 +356,9 @@ class Validator:
         self.domain = domain
         self.gold_of = gold_of
         self.other_golds = other_golds
-        verdicts = domain.check(list(others.values()))
-        self._others = [pair for pair, verdict in zip(others.items(), verdicts, strict=True) if verdict.value == 1.0]
+        answered = {row: gold for row, gold in others.items() if domain.read(gold) is not None}
+        verdicts = domain.check(list(answered.values()))
+        self._others = [pair for pair, verdict in zip(answered.items(), verdicts, strict=True) if verdict.value == 1.0]
         self._seed = seed
         self._seen: dict[int, int] = {}  # a digest of each prompt, and the row that had it first
         self._suspects: set[str] = set()  # answers that were compared with more, whatever came out
@@ -265,21 +395,30 @@ class Validator:
 
     def _shown(self, gold: object) -> str:
         text = self.domain.read(gold)
-        text = text if text is not None else gold if isinstance(gold, str) else repr(gold)
+        text = str(gold) if text is None else text
         return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
 
     def _unusable(self, rows: Sequence[int], golds: Sequence[object]) -> Iterator[Finding]:
         # The same text is the same answer, whether or not it means something, so both questions are asked.
         readable = self.domain.check(golds)
         itself = self.domain.judge(golds, golds)
-        for row, gold, read, judged in zip(rows, golds, readable, itself, strict=True):
-            if "infra_error" in (read.kind, judged.kind):
-                reason = read.reason if read.kind == "infra_error" else judged.reason
-                yield self._finding(row, "judge_failed", gold, reason)
+        empty = self._empty(golds)
+        for row, gold, *verdicts in zip(rows, golds, readable, itself, empty, strict=True):
+            read, judged, nothing = verdicts
+            failure = next((verdict for verdict in verdicts if verdict.kind == "infra_error"), None)
+            if failure is not None:
+                yield self._finding(row, "judge_failed", gold, failure.reason)
             elif read.value != 1.0:
                 yield self._finding(row, "unreadable", gold, read.reason)
-            elif judged.value != 1.0:
+            elif judged.value != 1.0 and self.domain.read(gold) is not None:
                 yield self._finding(row, "fails_itself", gold, f"{judged.kind}: {judged.reason}")
+            elif nothing.value == 1.0:
+                yield self._finding(row, "empty_is_right", gold, nothing.reason)
+
+    def _empty(self, golds: Sequence[object]) -> list[Verdict]:
+        if self.domain.empty is None:
+            return [Verdict(0.0, "no_answer")] * len(golds)
+        return self.domain.judge(golds, [self.domain.empty] * len(golds))
 
     def _like_others(self, usable: list[tuple[int, object]]) -> Iterator[Finding]:
         pairs = [(row, gold, other) for row, gold in usable for other in self._draw(row, self.other_golds)]
@@ -307,7 +446,7 @@ class Validator:
             return
         if all(verdict.value != 1.0 for verdict in self.domain.judge([gold] * len(self._listed), self._listed)):
             self._listed.append(gold)
-            reason = f"right for {len(equal)} of {len(others)} other rows, such as row {equal[0]}"
+            reason = f"{self.domain.like_others} {len(equal)} of {len(others)} other rows, such as row {equal[0]}"
             yield self._finding(suspect, "equals_others", gold, reason)
 
     def _draw(self, row: int, n: int) -> list[tuple[int, object]]:

@@ -1,5 +1,5 @@
 """
-`trl-grpo-ext eval`: how often a model is right, on a task or on a file of prompts and answers.
+`trl-grpo-ext eval`: how often a model is right, on a task or on a file of prompts and references.
 
 Example:
 
@@ -21,6 +21,7 @@ from trl_grpo_ext.rewards import FormatReward
 from trl_grpo_ext.stages.commands.parser import Parser
 from trl_grpo_ext.stages.evaluation import Evaluation
 from trl_grpo_ext.stages.stage import require_columns, require_prompts
+from trl_grpo_ext.stages.stage_rewards import judge_of
 from trl_grpo_ext.tasks import build_task, load_template
 
 
@@ -57,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--revision", help="Commit of a model on the Hub.")
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--task", help="Task whose held-out problems to evaluate.")
-    source.add_argument("--dataset", help="JSON-lines file with `prompt` (messages or text) and `answer`.")
+    source.add_argument("--dataset", help="JSON-lines file with `prompt` and `answer`, or `prompt`, `case`, `domain`.")
     parser.add_argument("--task_params", type=_mapping, default={}, help="Parameters of the task, as JSON.")
     parser.add_argument("--template", help="Name or path of a chat template, instead of the model's own.")
     parser.add_argument("--format", action="store_true", help="Also report the share in <think>/<answer> format.")
@@ -86,14 +87,14 @@ def read_rows(dataset: str, evaluation: Evaluation) -> list[dict]:
     Rows of a JSON-lines file.
 
     Raises:
-        [`~errors.DataError`]: if there is no such file, or its rows lack a prompt or an answer.
+        [`~errors.DataError`]: if there is no such file, or its rows lack a prompt or a reference.
     """
     if not Path(dataset).is_file():
         raise DataError(f"no dataset file {dataset!r}; give a .jsonl file, or --task with one of the tasks")
     rows = list(read_jsonl(dataset))[: evaluation.limit]
     if not rows:
         raise DataError(f"{dataset!r} has no rows")
-    require_columns(rows, ["prompt", "answer"], repr(dataset))
+    require_columns(rows, ["prompt", judge_of([], rows[0]).column_of(rows[0])], repr(dataset))
     require_prompts(rows, repr(dataset))
     return rows
 

@@ -99,7 +99,7 @@ def check_dataset(dataset: Any, rewards: Sequence[Any]) -> None:
     columns = dataset.column_names
     needed = {"prompt": "the prompts: a string or a list of messages per row"}
     for column in answer_columns(rewards, columns or []):
-        needed[column] = "the reference that the math reward compares with"
+        needed[column] = "the reference that a reward compares with"
     check_columns(columns, needed)
     if columns is not None and not isinstance(dataset, IterableDataset):  # a stream is read once, by the trainer
         rows = dataset.select_columns(list(needed)).to_list()
