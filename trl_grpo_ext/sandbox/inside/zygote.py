@@ -38,7 +38,7 @@ _UNLIMITED = 1e6
 _ENDING_SECONDS = 0.05
 _SETUP_FAILED, _BROKEN = 70, 71
 # What programs import most. A module that is loaded makes each clone a little dearer, and an import free.
-_PRELOADED = (
+PRELOADED = (
     *("abc", "array", "bisect", "builtins", "cmath", "collections", "collections.abc", "contextlib", "copy"),
     *("dataclasses", "datetime", "decimal", "enum", "fractions", "functools", "heapq", "io", "itertools", "json"),
     *("math", "numbers", "operator", "os", "queue", "random", "re", "statistics", "string", "struct", "sys"),
@@ -89,7 +89,7 @@ class Zygote:
     def prepare(self) -> None:
         """Load what programs use, then give up what they must not have, layer by layer."""
         sys.path.extend(self.config["package_folders"])
-        for name in _PRELOADED:
+        for name in PRELOADED:
             with contextlib.suppress(ImportError):  # some builds lack one or another
                 __import__(name)
         _add_exit()
