@@ -261,7 +261,8 @@ _WRITERS: dict[type, Callable[[_Writer, Any, int], None]] = {
     timedelta: lambda writer, value, depth: writer._parts(b"u", value.days, value.seconds, value.microseconds),
 }
 
-# Unbound methods of the bases read what a subclass holds, not what it says it holds.
+# Unbound methods of the bases read what a subclass holds, not what it says it holds. Fractions and time spans have none:
+# there it is what it says, which misleads nobody but the program's own process.
 _FLATTEN: dict[type, Callable[[Any], Any]] = {
     int: lambda value: int.__add__(value, 0),
     float: float.__float__,
@@ -399,7 +400,7 @@ class _Reader:
         (number,) = self._unpack(_U32)
         text = self._text(depth)
         if self.special is None:
-            raise CodecError(f"the value holds {text or 'something'} that is no plain data")
+            raise CodecError(f"the value holds an {text.partition(':')[0] or 'object'} that is no plain data")
         return self.special(number, text)
 
 

@@ -16,7 +16,7 @@ ENDED: dict[str, str] = {
     "exited": "it ended its process, or its process crashed",
     "timeout": "it used up its time",
     "memory": "it used up its memory",
-    "output": "it printed, wrote or returned more than is allowed, or something that is no plain data",
+    "output": "it printed or returned more than is allowed, or something that is no plain data",
     "missing": "the function that was asked for is not there",
     "unusable": "the tests themselves cannot be run; this says nothing about the program",
 }
@@ -34,9 +34,9 @@ class Limits:
         memory_mb (`int`, *optional*, defaults to `1024`):
             Address space of a process, in MiB.
         output_bytes (`int`, *optional*, defaults to `16 MiB`):
-            What one run may print, and what one value may take.
+            What one run may print. A value that is returned may take 32 MiB, whatever this says.
         file_bytes (`int`, *optional*, defaults to `32 MiB`):
-            What a job may write into its private folder.
+            Size of a file that a job writes, or `output_bytes` if that is more; its private folder holds 32 MiB in all.
         open_files (`int`, *optional*, defaults to `64`):
             Descriptors of a process.
     """

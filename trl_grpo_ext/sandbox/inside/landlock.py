@@ -69,7 +69,7 @@ def ruleset(read: Iterable[str], write: Iterable[str] = (), execute: Iterable[st
     for paths in (read, write, execute):
         if isinstance(paths, (str, bytes)):
             raise TypeError(f"{paths!r} is one path. Give a list of paths; each letter would be taken for one.")
-    version = abi()
+    version = _known_abi()
     handled = _handled(version)
     # Version 1 knows the first field only, version 4 added the second and version 6 the third.
     known = 1 if version < 4 else 2 if version < 6 else 3
@@ -102,8 +102,14 @@ def restrict(fd: int) -> None:
     if libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
         raise _error("prctl(PR_SET_NO_NEW_PRIVS)")
     # An untrusted program could fill the machine's audit log with refusals.
-    flags = _LOG_SAME_EXEC_OFF if abi() >= 7 else 0
+    flags = _LOG_SAME_EXEC_OFF if _known_abi() >= 7 else 0
     _call("landlock_restrict_self", _RESTRICT_SELF, fd, flags)
+
+
+@functools.cache
+def _known_abi() -> int:
+    """[`abi`], asked once: a filter that is installed later may refuse the question."""
+    return abi()
 
 
 def _handled(version: int) -> int:

@@ -114,10 +114,6 @@ def _await(self: Live) -> Iterator:
     yield  # makes this the generator that `await` asks for
 
 
-def _iter(self: Live) -> Any:
-    return self
-
-
 def _next(self: Live) -> Any:
     asker, number, _ = self._live
     if number in asker.exhausted:

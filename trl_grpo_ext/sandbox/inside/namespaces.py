@@ -23,7 +23,11 @@ _CLONE_NEWNS, _CLONE_NEWUTS, _CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
 _CLONE_NEWUSER, _CLONE_NEWPID, _CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_PRIVATE = 1, 2, 4, 32, 4096, 16384, 1 << 18
 _MNT_DETACH = 2
-_LOCKED = 0x2 | 0x4 | 0x8 | 0x400 | 0x800 | 0x200000  # flags of a mount that a user namespace may not take away
+# Flags of a mount that a user namespace may not take away, as `statvfs` says them and as `mount` takes them.
+_LOCKED = {
+    **{os.ST_NOSUID: 2, os.ST_NODEV: 4, os.ST_NOEXEC: 8},
+    **{os.ST_NOATIME: 1024, os.ST_NODIRATIME: 2048, os.ST_RELATIME: 1 << 21},
+}
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS, _PR_CAPBSET_DROP, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = (
     1,
     38,
@@ -32,7 +36,6 @@ _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS, _PR_CAPBSET_DROP, _PR_CAP_AMBIENT, _PR_
     4,
 )
 _CAPABILITY_HEADER, _NO_CAPABILITIES = struct.pack("<Ii", 0x20080522, 0), bytes(24)
-_LANDLOCK_RESTRICT_SELF = 446
 _NUMBERS = {"x86_64": (56, 155), "aarch64": (220, 41)}  # clone, pivot_root
 _NEW_ROOTS = ("/mnt", "/media", "/srv", "/opt", "/run", "/tmp", "/sys")
 _DEVICES = ("null", "zero", "full", "random", "urandom")
@@ -123,11 +126,6 @@ def forbid_privileges() -> None:
 def drop_capabilities() -> None:
     """Give up every capability."""
     _check(_capset(_CAPABILITY_HEADER, _NO_CAPABILITIES), "capset")
-
-
-def restrict(ruleset: int) -> None:
-    """Hold this process to a Landlock ruleset; it must be unable to gain privileges already."""
-    _check(_syscall(_LANDLOCK_RESTRICT_SELF, ruleset, 0), "landlock_restrict_self")
 
 
 def end_with_parent() -> None:
@@ -221,15 +219,9 @@ def _bind(source: str, target: str, device: bool = False) -> None:
     _mount(source, target, None, _MS_BIND)
     if device and not stat.S_ISCHR(os.stat(source).st_mode):
         raise OSError(f"{source} is no character device")
-    kept = os.statvfs(source).f_flag & _LOCKED
+    kept = sum(flag for seen, flag in _LOCKED.items() if os.statvfs(source).f_flag & seen)
     wanted = _MS_NOSUID | (0 if device else _MS_NODEV | _MS_RDONLY)
-    _mount(None, target, None, _MS_REMOUNT | _MS_BIND | wanted | _mount_flags(kept))
-
-
-def _mount_flags(flags: int) -> int:
-    """Flags as `statvfs` says them, as `mount` takes them."""
-    pairs = ((0x2, 2), (0x4, 4), (0x8, 8), (0x400, 1024), (0x800, 2048), (0x1000, 1 << 21), (0x1, 1))
-    return sum(given for seen, given in pairs if flags & seen)
+    _mount(None, target, None, _MS_REMOUNT | _MS_BIND | wanted | kept)
 
 
 def _unshare(flags: int) -> None:

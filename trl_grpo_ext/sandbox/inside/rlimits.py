@@ -18,9 +18,7 @@ import resource
 _PENDING_SIGNALS = 64
 
 
-def apply(
-    memory_bytes: int, cpu_seconds: float, file_bytes: int, open_files: int, processes: int | None = None
-) -> None:
+def apply(memory_bytes: int, cpu_seconds: float, file_bytes: int, open_files: int) -> None:
     """
     Lower the limits of this process and of those it starts. Where the hard limit is lower already, it stays.
 
@@ -33,9 +31,6 @@ def apply(
             Size to which a file can be written.
         open_files (`int`):
             One more than the highest descriptor there can be.
-        processes (`int`, *optional*):
-            Processes and threads of this user on the whole machine; not limited if it is not given. No limit at all
-            for real user 0.
 
     Raises:
         OSError: The kernel refused one.
@@ -48,8 +43,6 @@ def apply(
     _lower(resource.RLIMIT_MEMLOCK, 0)
     _lower(resource.RLIMIT_MSGQUEUE, 0)
     _lower(resource.RLIMIT_SIGPENDING, _PENDING_SIGNALS)
-    if processes is not None:
-        _lower(resource.RLIMIT_NPROC, processes)
     # Last, because the calls above may need memory themselves.
     _lower(resource.RLIMIT_AS, memory_bytes)
 

@@ -2,12 +2,14 @@
 
 The filter is a list of what is allowed. Anything else fails with `EPERM`; calls newer than the tables, `clone3` and
 `io_uring_*` fail with `ENOSYS`, so that the C library falls back on older calls that can be checked; a call in
-another architecture's convention (32 bit, x32) kills the process. It is built once, in the interpreter that is
-forked for each program, and only installed in the fork.
+another architecture's convention (32 bit, x32) kills the process.
 
-Two profiles. `"program"` is for a Python interpreter that runs untrusted code: threads, but no processes, no sockets
-but pairs, no signals to others. `"command"` is for an untrusted executable or a compiler: it may start processes and
-signal whatever it can see, so it belongs into a pid namespace of its own.
+Four profiles. `"program"` is for a Python interpreter that runs untrusted code: threads, but no processes, no sockets
+but pairs, no signals to others, no changes of file modes. `"cloned"` is the same for programs in namespaces of their
+own, and lets the zygote that clones them go on: it is installed once, in the zygote, and inherited, because installing
+a filter takes longer than a clone. `"command"` is for a compiler: it may start processes and signal whatever it can
+see. `"executable"` is for what the compiler made, or for another interpreter: as `"program"`, and it may become
+another executable.
 
 Not covered: *which* files are opened (see `landlock`); how much is used (see `rlimits` and `cgroup`), in particular
 the number of threads, and of a command's processes; what a descriptor that was open before allows. Descriptors that
@@ -245,9 +247,7 @@ def build(profile: str) -> Filter:
 
     Args:
         profile (`str`):
-            `"program"`; `"cloned"`: a program as well, in namespaces of its own, that inherits the filter of the
-            zygote (installing one takes longer than a clone); `"command"`: a compiler, which starts processes; or
-            `"executable"`: what it made, which does not.
+            `"program"`, `"cloned"`, `"command"` or `"executable"`.
 
     Returns:
         [`Filter`]: To be kept, and patched for each process.

@@ -1,4 +1,4 @@
-"""The warmed interpreter: it loads the standard library once, and clones a worker for every program.
+"""The warmed interpreter: it loads what programs import most, once, and clones a worker for every program.
 
 It is told nothing about programs and tests, so a worker that reads all of the memory it was cloned with finds nothing.
 The host asks for a worker and gets one end of its channel; it asks what became of a worker; it says when it needs one
@@ -36,6 +36,7 @@ _MOST_DESCRIPTORS = 4096
 _IDLE_MS = 100
 _UNLIMITED = 1e6
 _ENDING_SECONDS = 0.05
+_READY, _TRIAL_SECONDS = b"ready", 10.0
 _SETUP_FAILED, _BROKEN = 70, 71
 # What programs import most. A module that is loaded makes each clone a little dearer, and an import free.
 PRELOADED = (
@@ -79,6 +80,7 @@ class Zygote:
         self._ready: list[tuple[int, socket.socket]] = []
         self._next = 0
         self._filters: dict[str, seccomp.Filter] = {}
+        self._reads: list[str] = []
         self._ruleset: int | None = None
         self._scratch: str | None = None
         self._folder = namespaces.folder_options(config["file_bytes"])
@@ -103,9 +105,7 @@ class Zygote:
         self._try("seccomp", self._prepare_seccomp)
         if not self._own_processes:
             self._scratch = tempfile.mkdtemp(prefix="trl_grpo_ext_sandbox_", dir=self.config["scratch"])
-        self._try("trial", self._trial)
-        if self.layers.pop("trial") != "on":
-            raise OSError(f"a worker cannot be set up: {self._trial_note}")
+        self._try_worker()
         gc.collect()
         gc.disable()
         gc.freeze()  # a collection in a worker would copy every page it looks at
@@ -149,7 +149,6 @@ class Zygote:
             files = [path for path in reads if not os.path.isdir(path)]
             devices = ["/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/full"]
             self._reads = [*parts, *files, *devices, *self.config["packages"]]
-            self._writes = ["/dev/null"]
         if self._own_processes:
             executable = ["/"] if self.config["tools"] else []
             # Nothing but the private folder, which is mounted later, can be written: all other mounts are read-only.
@@ -165,15 +164,14 @@ class Zygote:
         else:
             self._filters = {"program": seccomp.build("program")}
 
-    def _trial(self) -> None:
+    def _try_worker(self) -> None:
         number, channel = self._clone()
-        child = self._children[number]
         with channel:
-            channel.settimeout(10)
-            self._trial_note = channel.recv(1000).decode(errors="replace")
+            channel.settimeout(_TRIAL_SECONDS)
+            said = channel.recv(_MESSAGE)
         self._finish(number)
-        if self._trial_note != "ready" or child.status is None:
-            raise OSError(self._trial_note)
+        if said != _READY:
+            raise OSError(f"a worker cannot be set up: {said.decode(errors='replace')}")
 
     def calibrate(self) -> float:
         """Seconds that a fixed piece of work takes this interpreter: the best of five, whatever else runs."""
@@ -356,7 +354,7 @@ class Zygote:
             os.write(CHANNEL, f"{type(error).__name__}: {error}".encode())
             os._exit(_SETUP_FAILED)
         try:
-            os.write(CHANNEL, b"ready")
+            os.write(CHANNEL, _READY)
             descriptors = _receive_descriptors()
             gc.enable()
             self._work(Channel(CHANNEL), descriptors)
@@ -381,7 +379,7 @@ class Zygote:
                 ruleset = landlock.ruleset(self._reads, [scratch, "/dev/null"], executable)
         namespaces.drop_capabilities()
         if ruleset is not None:
-            namespaces.restrict(ruleset)
+            landlock.restrict(ruleset)
         os.closerange(CHANNEL + 1, _MOST_DESCRIPTORS)
         if self.config["tools"]:
             os.setsid()  # a compiler's processes end as a group

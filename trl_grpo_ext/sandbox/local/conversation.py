@@ -150,6 +150,5 @@ class Conversation:
                 raise Ended
             self._buffer += data
         data = bytes(self._buffer[:size])
-        with contextlib.suppress(BufferError):
-            del self._buffer[:size]
+        del self._buffer[:size]
         return data

@@ -148,6 +148,8 @@ class Zygote:
             self.process.kill()
             self.process.wait()
         if self._group is not None:
+            with contextlib.suppress(OSError):
+                self._group.kill()
             self._group.remove()
 
     def ran_out_of_memory(self) -> bool:
