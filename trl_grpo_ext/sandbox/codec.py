@@ -22,6 +22,7 @@ MAX_BYTES = 32 << 20  # of one value
 MAX_ITEMS = 1_000_000  # of one value: what a list of that many costs stays below 100 MB
 MAX_DEPTH = 200  # a comparison of values that deep is still far from the recursion limit
 MAX_FRACTION_BITS = 1 << 12  # reducing a fraction takes time quadratic in its size
+_DEQUE_ITEMS = 8  # an empty one takes as much memory as that many lists
 _FRACTION_ITEMS = 64  # a fraction of that size takes as long as that many items
 MAX_DECIMAL_DIGITS = 100_000
 MAX_COMPARISONS = 1_000_000  # that members of sets and keys of dicts with equal hashes cause
@@ -261,8 +262,8 @@ _WRITERS: dict[type, Callable[[_Writer, Any, int], None]] = {
     timedelta: lambda writer, value, depth: writer._parts(b"u", value.days, value.seconds, value.microseconds),
 }
 
-# Unbound methods of the bases read what a subclass holds, not what it says it holds. Fractions and time spans have none:
-# there it is what it says, which misleads nobody but the program's own process.
+# Unbound methods of the bases read what a subclass holds, not what it says it holds. Fractions and time spans have
+# none: there it is what it says, which misleads nobody but the program's own process.
 _FLATTEN: dict[type, Callable[[Any], Any]] = {
     int: lambda value: int.__add__(value, 0),
     float: float.__float__,
@@ -328,6 +329,10 @@ class _Reader:
 
     def _members(self, depth: int) -> list:
         return [self.read(depth + 1) for _ in range(self._count(depth, 1))]
+
+    def _deque(self, depth: int) -> deque:
+        self._spend(_DEQUE_ITEMS)
+        return deque(self._members(depth))
 
     def _hashed(self, depth: int) -> list:
         members = self._members(depth)
@@ -431,7 +436,7 @@ _READERS: dict[int, Callable[[_Reader, int], Any]] = {
     ord("t"): lambda reader, depth: tuple(reader._members(depth)),
     ord("S"): lambda reader, depth: set(reader._hashed(depth)),
     ord("f"): lambda reader, depth: frozenset(reader._hashed(depth)),
-    ord("Q"): lambda reader, depth: deque(reader._members(depth)),
+    ord("Q"): _Reader._deque,
     ord("m"): _Reader._dict,
     ord("r"): lambda reader, depth: range(reader._whole(depth), reader._whole(depth), reader._whole(depth)),
     ord("x"): _Reader._decimal,

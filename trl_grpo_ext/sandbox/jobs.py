@@ -8,8 +8,18 @@ program's functions as proxies only. None of them says what is right: that is th
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Literal
 
+from trl_grpo_ext.errors import ConfigError
+
 
 Ended = Literal["ok", "raised", "exited", "timeout", "memory", "output", "missing", "unusable"]
+# Two days, a terabyte, and what descriptors and files can be: far beyond, the kernel's own numbers overflow.
+_MOST = {
+    "seconds": 1_000_000,
+    "memory_mb": 1 << 20,
+    "output_bytes": 1 << 40,
+    "file_bytes": 1 << 40,
+    "open_files": 1 << 20,
+}
 ENDED: dict[str, str] = {
     "ok": "it came to its end",
     "raised": "it raised an exception, or does not compile",
@@ -30,15 +40,19 @@ class Limits:
     Args:
         seconds (`float`, *optional*, defaults to `5.0`):
             Time of the whole job, all inputs, calls or tests together: of the processor, or on the clock where the
-            machine is free. A job that waits instead of working may take twice as long.
+            machine is free. A job that waits instead of working may take twice as long, and one that a busy machine
+            keeps waiting four times.
         memory_mb (`int`, *optional*, defaults to `1024`):
             Address space of a process, in MiB.
         output_bytes (`int`, *optional*, defaults to `16 MiB`):
             What one run may print. A value that is returned may take 32 MiB, whatever this says.
         file_bytes (`int`, *optional*, defaults to `32 MiB`):
-            Size of a file that a job writes, or `output_bytes` if that is more; its private folder holds 32 MiB in all.
+            Size of a file that a job writes, or `output_bytes` if that is more; the folder as a whole holds 32 MiB.
         open_files (`int`, *optional*, defaults to `64`):
             Descriptors of a process.
+
+    Raises:
+        [`~errors.ConfigError`]: if a value is no number that makes sense.
     """
 
     seconds: float = 5.0
@@ -46,6 +60,12 @@ class Limits:
     output_bytes: int = 16 << 20
     file_bytes: int = 32 << 20
     open_files: int = 64
+
+    def __post_init__(self):
+        least = {"seconds": 0.001, "memory_mb": 64, "output_bytes": 0, "file_bytes": 0, "open_files": 16}
+        for name, value in asdict(self).items():
+            if type(value) not in (int, float) or not least[name] <= value <= _MOST[name]:
+                raise ConfigError(f"the limit {name} is {value!r}; it must be from {least[name]} to {_MOST[name]}")
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ PLAIN_TYPES: dict[str, type] = {
         *(ArithmeticError, OverflowError, NotImplementedError, StopIteration, OSError, NameError, RecursionError),
     )
 }
-_SIMPLE = (str, int, float, bool, type(None))
+_SIMPLE = (str, bytes, int, float, bool, type(None))
 _TYPE_NAME = type.__dict__["__name__"]
 _OBJECT_STR = object.__str__, object.__repr__
 
@@ -56,7 +56,7 @@ def apply_limits(limits: dict[str, Any]) -> None:
     rlimits.apply(
         memory_bytes=wanted.memory_mb << 20,
         cpu_seconds=wanted.seconds,
-        file_bytes=max(wanted.file_bytes, wanted.output_bytes),
+        file_bytes=max(wanted.file_bytes, wanted.output_bytes + 1),  # to see that it would print more
         open_files=wanted.open_files,
     )
 

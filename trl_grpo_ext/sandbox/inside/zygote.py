@@ -13,7 +13,6 @@ import contextlib
 import gc
 import os
 import select
-import shutil
 import signal
 import socket
 import sys
@@ -27,6 +26,7 @@ from typing import Any
 from trl_grpo_ext.sandbox.codec import decode, encode
 from trl_grpo_ext.sandbox.inside import commands, landlock, namespaces, seccomp, worker
 from trl_grpo_ext.sandbox.inside.channel import Channel
+from trl_grpo_ext.sandbox.inside.folders import folder_bytes, remove_folder
 from trl_grpo_ext.sandbox.inside.tester import Tester
 
 
@@ -34,8 +34,8 @@ CHANNEL = 3  # descriptor of a worker's channel
 _MESSAGE = 1 << 16
 _MOST_DESCRIPTORS = 4096
 _IDLE_MS = 100
-_UNLIMITED = 1e6
 _ENDING_SECONDS = 0.05
+_LOOK_SECONDS = 0.1
 _READY, _TRIAL_SECONDS = b"ready", 10.0
 _SETUP_FAILED, _BROKEN = 70, 71
 # What programs import most. A module that is loaded makes each clone a little dearer, and an import free.
@@ -55,6 +55,7 @@ class Child:
     scratch: str | None
     status: tuple[int, float] | None = None  # exit code, or minus the signal; seconds of the processor
     forgotten: bool = False
+    overfull: bool = False  # it wrote more into its folder than that may hold
 
 
 class Zygote:
@@ -66,10 +67,10 @@ class Zygote:
             The socket to the host.
         config (`dict`):
             `scratch`: where on the host to make a folder for workers without a file system of their own; `ahead`: how
-            many workers wait; `file_bytes`: size of a private folder; `packages`: paths of packages that programs may
-            import, and `package_folders`: where they are; `tools`: what else of the host stays, for a zygote whose
-            workers build and run programs in other languages; `off`: layers that are left out, which measurements and
-            tests ask for.
+            many workers wait; `file_bytes`: size of a private folder; `package_names`, `packages` and
+            `package_folders`: packages that programs may import, their paths, and the folders these are in; `tools`:
+            what else of the host stays, for a zygote whose workers build and run programs in other languages; `off`:
+            layers that are left out, which measurements and tests ask for.
     """
 
     def __init__(self, control: socket.socket, config: dict[str, Any]):
@@ -82,33 +83,43 @@ class Zygote:
         self._filters: dict[str, seccomp.Filter] = {}
         self._reads: list[str] = []
         self._ruleset: int | None = None
-        self._scratch: str | None = None
+        self.scratch = ""  # on the host, for workers without a file system of their own
         self._folder = namespaces.folder_options(config["file_bytes"])
         self._own_processes = False
+        self._looked = 0.0
 
     # ----------------------------------------------------------------------------------------------------- preparing
 
     def prepare(self) -> None:
         """Load what programs use, then give up what they must not have, layer by layer."""
-        sys.path.extend(self.config["package_folders"])
+        reads = [*namespaces.interpreter_files(), *self.config["tools"]]
         for name in PRELOADED:
             with contextlib.suppress(ImportError):  # some builds lack one or another
                 __import__(name)
+        self._load_packages()
         _add_exit()
-        reads = [*namespaces.interpreter_files(), *self.config["tools"]]
         self._try("namespaces", lambda: self._enter_namespaces(reads))
-        if "namespaces" in self._on():
-            self._try("process and mount namespaces", self._try_clone)
-        self._own_processes = "process and mount namespaces" in self._on()
+        self._own_processes = "namespaces" in self._on()
         namespaces.forbid_privileges()
         self._try("landlock", lambda: self._prepare_landlock(reads))
         self._try("seccomp", self._prepare_seccomp)
         if not self._own_processes:
-            self._scratch = tempfile.mkdtemp(prefix="trl_grpo_ext_sandbox_", dir=self.config["scratch"])
+            self.scratch = tempfile.mkdtemp(prefix="trl_grpo_ext_sandbox_", dir=self.config["scratch"])
         self._try_worker()
         gc.collect()
         gc.disable()
         gc.freeze()  # a collection in a worker would copy every page it looks at
+
+    def _load_packages(self) -> None:
+        """Load the packages that programs may import, with what they need; nothing else beside them can be found."""
+        interpreter = list(sys.path)
+        sys.path.extend(self.config["package_folders"])
+        for name in self.config["package_names"]:
+            try:
+                __import__(name)
+            except ImportError as error:
+                raise OSError(f"the package {name!r} cannot be imported ({error})") from error
+        sys.path[:] = interpreter
 
     def _on(self) -> set[str]:
         return {name for name, state in self.layers.items() if state == "on"}
@@ -131,18 +142,19 @@ class Zygote:
         def enter() -> None:
             namespaces.enter(reads, self.config["packages"])
 
-        _try_in_child(os.fork, enter)  # half-way in, there is no way back
-        enter()
+        def enter_and_clone() -> None:
+            enter()
+            _try_in_child(
+                lambda: namespaces.clone(processes=True, mounts=True), lambda: namespaces.private_folder(self._folder)
+            )
 
-    def _try_clone(self) -> None:
-        _try_in_child(
-            lambda: namespaces.clone(processes=True, mounts=True), lambda: namespaces.private_folder(self._folder)
-        )
+        _try_in_child(os.fork, enter_and_clone)  # half-way in, there is no way back
+        enter()
 
     def _prepare_landlock(self, reads: list[str]) -> None:
         if not landlock.abi():
             raise OSError("the kernel has no Landlock, or it is switched off")
-        if "namespaces" in self._on():
+        if self._own_processes:
             self._reads = ["/"]
         else:
             parts = [part for path in reads if os.path.isdir(path) for part in namespaces.unmasked_parts(path)]
@@ -200,7 +212,9 @@ class Zygote:
         try:
             while True:
                 waiting = len(self._ready) < wanted
-                events = dict(poll.poll(0 if waiting else _IDLE_MS if wanted else None))
+                busy = wanted or (self.scratch and self._children)
+                events = dict(poll.poll(0 if waiting else _IDLE_MS if busy else None))
+                self._end_overfull()
                 if not events and not waiting:
                     wanted = 0
                     self._end_ready()
@@ -219,6 +233,17 @@ class Zygote:
                     self._ready.append(self._clone())
         finally:
             self._end_all()
+
+    def _end_overfull(self) -> None:
+        """Where no file system of its own bounds what a worker writes, end one that writes too much."""
+        now = time.monotonic()
+        if not self.scratch or now < self._looked + _LOOK_SECONDS:
+            return
+        self._looked = now
+        for child in self._children.values():
+            if child.status is None and folder_bytes(child.scratch or "") > self.config["file_bytes"]:
+                child.overfull = True
+                self._kill(child)
 
     def _end_ready(self) -> None:
         """End the workers that wait: between two batches of programs, nothing of the sandbox's is left but this."""
@@ -246,7 +271,7 @@ class Zygote:
         child.forgotten = True
         self._kill(child)
         if child.scratch is not None:  # what is to be seen goes at once; a process that fills memory takes its time
-            shutil.rmtree(child.scratch, ignore_errors=True)
+            remove_folder(child.scratch)
         if child.status is not None:
             self._remove(number)
 
@@ -260,10 +285,10 @@ class Zygote:
             return time.clock_gettime((~child.pid << 3) | 2)  # the clock of that process, as the kernel numbers it
         return 0.0
 
-    def _finish(self, number: int) -> tuple[int, float, bool]:
+    def _finish(self, number: int) -> tuple[int, float, str]:
         """
         End a worker if it does not end by itself, and say how it ended: its exit code, or minus the signal; its
-        seconds of the processor; and whether it had to be ended.
+        seconds of the processor; and why it had to be ended, if it had.
         """
         child = self._children[number]
         latest = time.monotonic() + _ENDING_SECONDS  # its channel is closed before it can be waited for
@@ -279,8 +304,9 @@ class Zygote:
             _, status, usage = os.wait4(child.pid, 0)
             child.status = _status(status, usage)
         code, seconds = child.status
+        why = "overfull" if child.overfull else "forced" if forced else ""
         self._remove(number)
-        return code, seconds, forced
+        return code, seconds, why
 
     def _kill(self, child: Child) -> None:
         if child.status is None:
@@ -320,15 +346,15 @@ class Zygote:
     def _remove(self, number: int) -> None:
         child = self._children.pop(number)
         if child.scratch is not None:
-            shutil.rmtree(child.scratch, ignore_errors=True)
+            remove_folder(child.scratch)
 
     def _end_all(self) -> None:
         for child in self._children.values():
             self._kill(child)
         for number in list(self._children):
             self._finish(number)
-        if self._scratch is not None:
-            shutil.rmtree(self._scratch, ignore_errors=True)
+        if self.scratch:
+            remove_folder(self.scratch)
 
     # ------------------------------------------------------------------------------------------------------- cloning
 
@@ -336,7 +362,7 @@ class Zygote:
         ours, theirs = socket.socketpair()
         scratch = None
         if not self._own_processes:
-            scratch = f"{self._scratch}/{self._next}"
+            scratch = f"{self.scratch}/{self._next}"
             os.mkdir(scratch, 0o700)
         pid = namespaces.clone(self._own_processes, self._own_processes)
         if pid == 0:
@@ -399,7 +425,7 @@ class Zygote:
             worker.Server(channel).serve(*arguments)
         elif job == "tests":
             limits, *tests = arguments
-            worker.apply_limits({**limits, "seconds": _UNLIMITED})  # the clock of the host counts it with the program
+            worker.apply_limits(limits)
             Tester(channel, Channel(descriptors[0])).run(*tests)
             channel.receive()  # until the host has read the reports
         elif job == "build":
@@ -455,8 +481,8 @@ def main(descriptor: int) -> None:
     zygote = Zygote(control, decode(control.recv(_MESSAGE)))
     try:
         zygote.prepare()
-        control.send(encode(("ready", zygote.layers, zygote.calibrate())))
+        control.send(encode(("ready", zygote.layers, zygote.calibrate(), zygote.scratch)))
     except OSError as error:
-        control.send(encode(("failed", str(error), 0.0)))
+        control.send(encode(("failed", str(error), 0.0, "")))
         return
     zygote.serve()

@@ -37,8 +37,10 @@ def read_report(reply: Any) -> tuple[str, str]:
 
 def why_it_ended(zygote: Zygote, number: int, clock: Clock) -> tuple[Any, str]:
     """Say why a worker ended that had not said so itself."""
-    code, seconds, forced = zygote.finish(number)
-    if forced:
+    code, seconds, why = zygote.finish(number)
+    if why == "overfull":
+        return "output", "it wrote more than its folder may hold"
+    if why == "forced":
         return "exited", "the program's process does not answer as agreed"
     if code >= 0:
         return ("ok", "") if code == 0 else ("exited", f"exit code {code}")

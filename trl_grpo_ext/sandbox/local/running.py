@@ -81,7 +81,7 @@ def _plain(limits: Limits, clock: Clock) -> dict:
     return {
         "memory_bytes": limits.memory_mb << 20,
         "seconds": 2 * clock.seconds + 1,
-        "file_bytes": max(limits.file_bytes, limits.output_bytes),
+        "file_bytes": max(limits.file_bytes, limits.output_bytes + 1),
         "open_files": limits.open_files,
     }
 

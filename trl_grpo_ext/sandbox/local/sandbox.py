@@ -36,6 +36,9 @@ class LocalSandbox:
     /tmp that ends with it. It cannot start processes, gain privileges, or use more time, memory, descriptors and disk
     than its limits. Nothing of the host's environment reaches it. Which layers are on is what [`isolation`] says.
 
+    A job takes a slot until its iterator is closed: a thread that holds one iterator must not wait for another if
+    `workers` is 1.
+
     Not covered: the kernel is shared with the host; a program with a hole in the kernel gets out. Timing tells a
     program how busy the machine is. Below the level `namespaces`, a program can see that files exist and how large
     they are, and which descriptors are open, but not open them.
@@ -96,6 +99,7 @@ class LocalSandbox:
     def _do(self, job: J, attempt: Callable[[Zygote, J, Clock, dict], Iterator[R]]) -> Iterator[R]:
         """Do a job; if the machinery fails in the middle, do it again and go on where it was."""
         done = 0
+        opened = self._zygotes.closed
         with self._slots:
             for attempts_left in reversed(range(_ATTEMPTS)):
                 try:
@@ -111,7 +115,7 @@ class LocalSandbox:
                                 yield result
                     return
                 except SandboxError:
-                    if not attempts_left:
+                    if not attempts_left or self._zygotes.closed != opened:
                         raise
 
     # ---------------------------------------------------------------------------------------------------------- jobs
@@ -123,7 +127,9 @@ class LocalSandbox:
                 talk.begin("load", job.source, limits)
                 for arguments in job.arguments:
                     called = _call_once(talk, job.function, arguments)
+                    clock.stop()
                     yield called
+                    clock.go_on()
                     if called.ended not in ("ok", "raised"):
                         return
             except TimeUp:
@@ -144,7 +150,9 @@ class LocalSandbox:
                     if tested.ended == "exited":
                         ended, _, note = why_it_left(zygote, program, clock)
                         tested = Tested(ended, f"{note}: {tested.note}")
+                    clock.stop()
                     yield tested
+                    clock.go_on()
                     if tested.ended not in ("ok", "raised") or (tested.ended == "raised" and job.until_failure):
                         return
             except TimeUp:

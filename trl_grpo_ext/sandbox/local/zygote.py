@@ -3,17 +3,19 @@
 import contextlib
 import os
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from trl_grpo_ext.errors import ConfigError, SandboxError
 from trl_grpo_ext.sandbox.codec import CodecError, decode, encode
+from trl_grpo_ext.sandbox.inside.folders import remove_folder
 from trl_grpo_ext.sandbox.local import cgroup
 
 
@@ -59,10 +61,13 @@ class Zygote:
         paths = [path for package in packages for path in _package_paths(package)]
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._lock = threading.Lock()
+        self.broken = False  # it cannot be asked any more
+        self._scratch = ""
         self._group: cgroup.Group | None = None
         config = {
             "scratch": tempfile.gettempdir(),
             "ahead": ahead,
+            "package_names": list(packages),
             "packages": paths,
             "package_folders": sorted({os.path.dirname(path) for path in paths}),
             "file_bytes": file_bytes,
@@ -83,7 +88,7 @@ class Zygote:
         try:
             self._control.settimeout(_START_SECONDS)
             self._control.send(encode(config))
-            state, said, self.calibration = self._receive()
+            state, said, self.calibration, self._scratch = self._receive()
         except BaseException:
             self.close()
             raise
@@ -102,15 +107,15 @@ class Zygote:
         Raises:
             [`~errors.SandboxError`]: if the zygote is gone.
         """
-        with self._lock:
-            try:
-                self._control.send(encode(("take",)))
-                data, descriptors, *_ = socket.recv_fds(self._control, _MESSAGE, 1)
-            except OSError as error:
-                raise SandboxError(f"the sandbox's zygote does not answer ({error})") from None
-        if not data or not descriptors:
-            raise SandboxError("the sandbox's zygote has ended")
-        channel = socket.socket(fileno=descriptors[0])
+        with self._lock, self._breaking():
+            self._control.send(encode(("take",)))
+            # Not `recv_fds`: it forgets the flag that keeps the descriptor from the commands that the host starts.
+            size = socket.CMSG_SPACE(struct.calcsize("i"))
+            data, passed, *_ = self._control.recvmsg(_MESSAGE, size, socket.MSG_CMSG_CLOEXEC)
+            if not data or not passed:
+                raise SandboxError("the sandbox's zygote has ended")
+        (descriptor,) = struct.unpack("i", passed[0][2][: struct.calcsize("i")])
+        channel = socket.socket(fileno=descriptor)
         try:
             said = channel.recv(len(_READY))
         except OSError:
@@ -120,13 +125,13 @@ class Zygote:
             raise SandboxError(f"a worker could not be set up {said.decode(errors='replace')}")
         return decode(data), channel
 
-    def finish(self, worker: int) -> tuple[int, float, bool]:
+    def finish(self, worker: int) -> tuple[int, float, str]:
         """
         Wait for a worker to end, not for long.
 
         Returns:
-            `tuple`: its exit code, or minus the signal that ended it; its seconds of the processor; and whether it had
-            to be ended.
+            `tuple`: its exit code, or minus the signal that ended it; its seconds of the processor; and why it had to
+            be ended: `"forced"`, since it went on, `"overfull"`, since it wrote too much, or `""`.
         """
         return self._ask("finish", worker)
 
@@ -141,12 +146,16 @@ class Zygote:
 
     def close(self) -> None:
         """End the zygote and every worker; leave nothing behind."""
+        with contextlib.suppress(OSError):
+            self._control.shutdown(socket.SHUT_RDWR)  # other threads may be waiting for an answer
         self._control.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(5)
         if self.process.returncode is None:
             self.process.kill()
             self.process.wait()
+        if self._scratch:
+            remove_folder(self._scratch)  # if it was killed before it could do that itself
         if self._group is not None:
             with contextlib.suppress(OSError):
                 self._group.kill()
@@ -165,18 +174,24 @@ class Zygote:
         self._control.close()
 
     def _ask(self, request: str, worker: int) -> Any:
-        with self._lock:
-            try:
-                self._control.send(encode((request, worker)))
-                return self._receive()
-            except OSError as error:
-                raise SandboxError(f"the sandbox's zygote does not answer ({error})") from None
+        with self._lock, self._breaking():
+            self._control.send(encode((request, worker)))
+            return self._receive()
+
+    @contextlib.contextmanager
+    def _breaking(self) -> Iterator[None]:
+        """Whatever ends a request in the middle, an interrupt as well, leaves questions and answers out of step."""
+        try:
+            yield
+        except OSError as error:
+            self.broken = True
+            raise SandboxError(f"the sandbox's zygote does not answer ({error})") from None
+        except BaseException:
+            self.broken = True
+            raise
 
     def _receive(self) -> Any:
-        try:
-            data = self._control.recv(_MESSAGE)
-        except OSError as error:
-            raise SandboxError(f"the sandbox's zygote does not answer ({error})") from None
+        data = self._control.recv(_MESSAGE)
         if not data:
             raise SandboxError("the sandbox's zygote has ended")
         try:

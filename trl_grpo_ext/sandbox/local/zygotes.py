@@ -24,6 +24,7 @@ class Zygotes:
         self._options = options
         self._workers = workers
         self._running: dict[str, Zygote] = {}
+        self.closed = 0  # how often they have been ended by the caller
         self._lock = threading.Lock()
 
     def get(self, language: str) -> Zygote:
@@ -35,7 +36,7 @@ class Zygotes:
         """
         with self._lock:
             zygote = self._running.get(language)
-            if zygote is not None and zygote.process.poll() is not None:
+            if zygote is not None and (zygote.broken or zygote.process.poll() is not None):
                 zygote.close()
                 zygote = None
             if zygote is None:
@@ -45,6 +46,7 @@ class Zygotes:
     def close(self) -> None:
         """End them all."""
         with self._lock:
+            self.closed += 1
             while self._running:
                 self._running.popitem()[1].close()
 
@@ -84,6 +86,6 @@ def isolation_of(layers: Mapping[str, str]) -> Isolation:
         level = "seccomp"
         if "landlock" in on:
             level = "restricted"
-        if {"namespaces", "process and mount namespaces"} <= on:
+        if "namespaces" in on:
             level = "namespaces"
     return Isolation(level, layers)
