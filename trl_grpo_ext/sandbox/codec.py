@@ -19,11 +19,12 @@ from typing import Any
 
 
 MAX_BYTES = 32 << 20  # of one value
-MAX_ITEMS = 1_000_000  # of one value: what a list of that many costs stays below 100 MB
+MAX_ITEMS = 500_000  # of one value: a list of that many takes a second to read and less than 100 MB
 MAX_DEPTH = 200  # a comparison of values that deep is still far from the recursion limit
 MAX_FRACTION_BITS = 1 << 12  # reducing a fraction takes time quadratic in its size
+_SET_ITEMS = 4  # an empty one takes as long to read as that many lists
 _DEQUE_ITEMS = 8  # an empty one takes as much memory as that many lists
-_FRACTION_ITEMS = 64  # a fraction of that size takes as long as that many items
+_FRACTION_ITEMS = 256  # a fraction of that size takes as long as that many items
 MAX_DECIMAL_DIGITS = 100_000
 MAX_COMPARISONS = 1_000_000  # that members of sets and keys of dicts with equal hashes cause
 
@@ -295,6 +296,7 @@ class _Reader:
         self.special = special
         self.items = 0
         self.comparisons = 0
+        self.largest, self.decimals = 0, False
 
     def read(self, depth: int) -> Any:
         tag = self.data[self.at]
@@ -335,6 +337,7 @@ class _Reader:
         return deque(self._members(depth))
 
     def _hashed(self, depth: int) -> list:
+        self._spend(_SET_ITEMS)
         members = self._members(depth)
         self._compare(members)
         return members
@@ -378,6 +381,22 @@ class _Reader:
         if self.items > MAX_ITEMS:
             raise CodecError(f"the value has more than {MAX_ITEMS} items")
 
+    def _small(self) -> int:
+        if self.data[self.at] != ord("i"):
+            raise CodecError("a whole number of 64 bits was expected")
+        return self.read(0)
+
+    def _large(self, depth: int) -> int:
+        value = int.from_bytes(self._blob(), "little", signed=True)
+        self.largest = max(self.largest, value.bit_length())
+        self._refuse_large_beside_decimals()
+        return value
+
+    def _refuse_large_beside_decimals(self) -> None:
+        """Comparing a decimal with a whole number takes time quadratic in the size of that."""
+        if self.decimals and self.largest > MAX_FRACTION_BITS:
+            raise CodecError(f"a decimal beside a whole number of more than {MAX_FRACTION_BITS} bits")
+
     def _fraction(self, depth: int) -> Fraction:
         self._spend(_FRACTION_ITEMS)
         numerator, denominator = self._whole(depth), self._whole(depth)
@@ -387,6 +406,8 @@ class _Reader:
 
     def _decimal(self, depth: int) -> Decimal:
         digits = self._blob()
+        self.decimals = True
+        self._refuse_large_beside_decimals()
         if len(digits) > MAX_DECIMAL_DIGITS:
             raise CodecError(f"a decimal with more than {MAX_DECIMAL_DIGITS} digits")
         return Decimal(digits.decode("ascii"))
@@ -416,7 +437,9 @@ def _comparing(value: Any) -> int:
     if type(value) is frozenset:
         equal = max(Counter(map(hash, value)).values(), default=1)
         return 1 + equal * sum(map(_comparing, value))
-    return 1 + value.bit_length() // 4096 if type(value) is int else 1
+    if type(value) is int:
+        return 1 + value.bit_length() // 4096
+    return 1 + len(value) // 4096 if isinstance(value, (str, bytes)) else 1
 
 
 _READERS: dict[int, Callable[[_Reader, int], Any]] = {
@@ -425,7 +448,7 @@ _READERS: dict[int, Callable[[_Reader, int], Any]] = {
     ord("T"): lambda reader, depth: True,
     ord("F"): lambda reader, depth: False,
     ord("i"): lambda reader, depth: reader._unpack(_I64)[0],
-    ord("I"): lambda reader, depth: int.from_bytes(reader._blob(), "little", signed=True),
+    ord("I"): _Reader._large,
     ord("d"): lambda reader, depth: reader._unpack(_F64)[0],
     ord("c"): lambda reader, depth: complex(*reader._unpack(_C128)),
     ord("s"): _Reader._text,
@@ -438,12 +461,12 @@ _READERS: dict[int, Callable[[_Reader, int], Any]] = {
     ord("f"): lambda reader, depth: frozenset(reader._hashed(depth)),
     ord("Q"): _Reader._deque,
     ord("m"): _Reader._dict,
-    ord("r"): lambda reader, depth: range(reader._whole(depth), reader._whole(depth), reader._whole(depth)),
+    ord("r"): lambda reader, depth: range(reader._small(), reader._small(), reader._small()),
     ord("x"): _Reader._decimal,
     ord("q"): _Reader._fraction,
     ord("a"): lambda reader, depth: date(*reader._unpack(_DAY)),
     ord("w"): _Reader._datetime,
     ord("h"): _Reader._time,
-    ord("u"): lambda reader, depth: timedelta(reader._whole(depth), reader._whole(depth), reader._whole(depth)),
+    ord("u"): lambda reader, depth: timedelta(reader._small(), reader._small(), reader._small()),
     ord("*"): _Reader._other,
 }

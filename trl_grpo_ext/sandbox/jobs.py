@@ -40,8 +40,8 @@ class Limits:
     Args:
         seconds (`float`, *optional*, defaults to `5.0`):
             Time of the whole job, all inputs, calls or tests together: of the processor, or on the clock where the
-            machine is free. A job that waits instead of working may take twice as long, and one that a busy machine
-            keeps waiting four times.
+            machine is free. A job that waits instead of working may take half as long again, and one that a busy
+            machine keeps waiting four times as long.
         memory_mb (`int`, *optional*, defaults to `1024`):
             Address space of a process, in MiB.
         output_bytes (`int`, *optional*, defaults to `16 MiB`):

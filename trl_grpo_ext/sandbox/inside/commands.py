@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Callable
 from typing import Any
 
-from trl_grpo_ext.sandbox.inside import rlimits
+from trl_grpo_ext.sandbox.inside import namespaces, rlimits
 from trl_grpo_ext.sandbox.inside.channel import Channel
 
 
@@ -85,10 +85,9 @@ def execute(
         limits (`dict`):
             As in [`build`].
     """
-    with open(product, "wb") as file:
-        position = 0
-        while part := os.pread(descriptors[2], _COPIED, position):
-            position += file.write(part)
+    _copy(descriptors[2], product)
+    if not os.path.exists("/proc/self"):
+        _copy(descriptors[0], namespaces.STDIN_COPY)
     os.chmod(product, 0o755)
     os.close(descriptors[2])
     for standard, given in enumerate(descriptors[:2]):
@@ -101,6 +100,13 @@ def execute(
     _limit(limits, counts_reserved)
     isolate("executable")
     os.execve(command[0], command, dict(os.environ))
+
+
+def _copy(descriptor: int, path: str) -> None:
+    with open(path, "wb") as file:
+        position = 0
+        while part := os.pread(descriptor, _COPIED, position):
+            position += file.write(part)
 
 
 def _limit(limits: dict[str, Any], counts_reserved: bool) -> None:

@@ -82,6 +82,11 @@ def live_type(kind: str, specials: Iterable[str], objects: bool) -> type[Live]:
     return type("Live", (Live,), {**methods, "__eq__": Live.__eq__, "__hash__": Live.__hash__})
 
 
+def is_class(value: object) -> bool:
+    """Whether a value stands for a class of the program."""
+    return isinstance(value, Live) and hasattr(type(value), "__instancecheck__")
+
+
 async def as_coroutine(live: Any) -> Any:
     """What runs a coroutine insists on a real one."""
     return await live

@@ -38,6 +38,7 @@ _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS, _PR_CAPBSET_DROP, _PR_CAP_AMBIENT, _PR_
 _CAPABILITY_HEADER, _NO_CAPABILITIES = struct.pack("<Ii", 0x20080522, 0), bytes(24)
 _NUMBERS = {"x86_64": (56, 155), "aarch64": (220, 41)}  # clone, pivot_root
 _NEW_ROOTS = ("/mnt", "/media", "/srv", "/opt", "/run", "/tmp", "/sys")
+STDIN_COPY = "/tmp/.stdin"
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 _MASKED = ("site-packages", "dist-packages")
 
@@ -178,6 +179,7 @@ def _build_root(reads: list[str], packages: list[str]) -> None:
         _bind(path, _mirror(root, path))
     for device in _DEVICES:
         _bind(f"/dev/{device}", _mirror(root, f"/dev/{device}"), device=True)
+    os.symlink(STDIN_COPY, f"{root}/dev/stdin")  # there is no /proc to find the real one by
     os.mkdir(f"{root}/tmp", 0o1777)
     os.chdir(root)
     pivot_root = _NUMBERS[platform.machine()][1]

@@ -18,15 +18,16 @@ import resource
 _PENDING_SIGNALS = 64
 
 
-def apply(memory_bytes: int, cpu_seconds: float, file_bytes: int, open_files: int) -> None:
+def apply(memory_bytes: int, cpu_seconds: float | None, file_bytes: int, open_files: int) -> None:
     """
     Lower the limits of this process and of those it starts. Where the hard limit is lower already, it stays.
 
     Args:
         memory_bytes (`int`):
             Address space.
-        cpu_seconds (`float`):
-            Processor time, rounded up and one second more: a last resort behind a clock that kills more exactly.
+        cpu_seconds (`float` or `None`):
+            Processor time, rounded up and one second more: a last resort behind a clock that kills more exactly. Not
+            limited if it is `None`.
         file_bytes (`int`):
             Size to which a file can be written.
         open_files (`int`):
@@ -37,7 +38,8 @@ def apply(memory_bytes: int, cpu_seconds: float, file_bytes: int, open_files: in
         ValueError: A limit is no number that the kernel takes.
     """
     _lower(resource.RLIMIT_CORE, 0)
-    _lower(resource.RLIMIT_CPU, math.ceil(cpu_seconds) + 1)
+    if cpu_seconds is not None:
+        _lower(resource.RLIMIT_CPU, math.ceil(cpu_seconds) + 1)
     _lower(resource.RLIMIT_FSIZE, file_bytes)
     _lower(resource.RLIMIT_NOFILE, open_files)
     _lower(resource.RLIMIT_MEMLOCK, 0)

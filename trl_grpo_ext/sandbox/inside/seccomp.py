@@ -87,7 +87,7 @@ _COMMAND = _names(
 _PROGRAM = _OPEN_FILES | _PATHS | _MEMORY | _THREADS | _SIGNALS | _TIME | _WAITING | _SOCKET_PAIRS | _QUESTIONS
 
 # What an executable needs on top that is no interpreter of ours; it may become another, and stays held by this filter.
-_EXECUTABLE = _names("execve arch_prctl set_tid_address membarrier mincore timer_create timer_settime timer_delete")
+_EXECUTABLE = _names("execve arch_prctl set_tid_address membarrier mincore")
 # What a zygote needs on top, to clone workers and isolate them, of which nothing is of use to a worker: it has no
 # capabilities, and in its pid namespace nobody to signal or to wait for.
 _CLONED = _names("mount capset wait4 landlock_restrict_self kill tgkill")
@@ -194,6 +194,7 @@ _ALL_THREADS = 1
 _CLONE_THREAD = 0x00010000
 _CLONE_NEWNS, _CLONE_NEWPID = 0x00020000, 0x20000000
 _PR_SET_PDEATHSIG = 1
+_RLIMIT_CPU = 0
 _UNSTOPPABLE = (signal.SIGKILL, signal.SIGSTOP)
 # NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET; and PARENT, which would make a child of somebody else's.
 _CLONE_FORBIDDEN = 0x7E020000 | 0x00008000
@@ -361,8 +362,9 @@ def _checks(profile: str) -> dict[str, Block]:
         "fcntl": _require(1, _FCNTL) + _ALLOW,
         "ioctl": _require(1, _IOCTL, denied=errno.ENOTTY) + _ALLOW,
         "prctl": _require(0, _PRCTL) + _ALLOW,
-        # Limits of this process alone; without capabilities, no hard limit can be raised.
-        "prlimit64": _require(0, own) + _ALLOW,
+        # Limits of this process alone; without capabilities, no hard limit can be raised. That of processor time kills
+        # as if from outside.
+        "prlimit64": _require(0, own) + _if_equal(1, _RLIMIT_CPU, _require_null(2)) + _ALLOW,
         "sched_setaffinity": _require(0, own) + _ALLOW,
         "socket": _deny(errno.EACCES),
         # A datagram socket, even of a pair, can send to any address that it names.
@@ -417,14 +419,21 @@ def _tree(ranges: list[tuple[int, Block]]) -> Block:
     return [(_AT_LEAST, 0, 1, first), (_JUMP, 0, 0, len(lower)), *lower, *upper]
 
 
-def _require(argument: int, values: Iterable[int | None], mask: int | None = None, denied: int = errno.EPERM) -> Block:
-    """Go on where the low half of an argument is one of the values, else answer with an error."""
+def _require(
+    argument: int, values: Iterable[int | None], mask: int | None = None, denied: int = errno.EPERM, high: bool = False
+) -> Block:
+    """Go on where the low (or high) half of an argument is one of the values, else answer with an error."""
     values = list(values)
-    block: Block = [(_LOAD, 0, 0, _ARGUMENTS + 8 * argument)]
+    block: Block = [(_LOAD, 0, 0, _ARGUMENTS + 8 * argument + 4 * high)]
     if mask is not None:
         block.append((_AND, 0, 0, mask))
     block += [(_EQUAL, len(values) - index, 0, value) for index, value in enumerate(values)]
     return block + _deny(denied)
+
+
+def _require_null(argument: int) -> Block:
+    """Go on where both halves of an argument are zero, else answer with an error."""
+    return _require(argument, [0]) + _require(argument, [0], high=True)
 
 
 def _if_equal(argument: int, value: int, block: Block) -> Block:

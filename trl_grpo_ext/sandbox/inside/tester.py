@@ -26,7 +26,7 @@ from typing import Any
 
 from trl_grpo_ext.sandbox.codec import CodecError
 from trl_grpo_ext.sandbox.inside.channel import Channel, ChannelClosed
-from trl_grpo_ext.sandbox.inside.live import Live, as_coroutine, live_type
+from trl_grpo_ext.sandbox.inside.live import Live, as_coroutine, is_class, live_type
 from trl_grpo_ext.sandbox.inside.worker import PLAIN_TYPES, builtin_name, one_line
 
 
@@ -82,6 +82,7 @@ class Tester:
         self._texts: dict[str, list[str]] = {}
         self._lent: list[Any] = []  # functions and iterators of the tests that the program may use
         self._kinds: dict[tuple[str, str], type[Live]] = {}
+        self._lives: dict[tuple[int, str], Live] = {}
         self._exceptions: dict[int, type[BaseException]] = {}
         self._objects = False  # whether the tests name a class of the program
         self._asked = False  # whether they have asked the program for anything
@@ -196,7 +197,11 @@ class Tester:
         theirs = self._request(("names", wanted, function), False)[0]
         if type(theirs) is not dict:
             raise self._disagree()
-        self._objects = any(kind == "class" for kind, _ in self._kinds)
+        # The program decides what a name is, the tests which names there are: a function that turns out to be a class
+        # is not one that they name.
+        named = [value for name, value in theirs.items() if name in wanted]
+        self._objects = any(is_class(value) for value in named) or (function or "").istitle()
+        self._asked = bool(named) or (function in theirs and not isinstance(theirs[function], Live))
         return {
             **found,
             **{name: value for name, value in theirs.items() if name in wanted or name == function},
@@ -245,8 +250,10 @@ class Tester:
                 case ("unfit", str(note)):
                     raise self._fail("output", f"what the program returned is no plain data: {note[:_NOTE]}")
                 case ("next", int(number)):
+                    self._answered = True
                     self._serve(lambda number=number: self._next_of(self._lent[number]))
                 case ("callback", int(number), tuple(arguments), dict(options)):
+                    self._answered = True
                     self._serve(lambda number=number, a=arguments, o=options: self._lent[number](*a, **o))
                 case _:
                     raise self._disagree()
@@ -290,7 +297,9 @@ class Tester:
         try:
             self._send(("given", answer))
         except CodecError as error:
-            raise self._unfit(error, "a function of the tests returns", True) from None
+            if type(error.value).__module__ != _MODULE:
+                raise self._unfit(error, "a function of the tests returns", True) from None
+            self._send(("refused", "TypeError", "an object of the tests cannot be handed to the program"))
 
     def _next_of(self, source: Iterator) -> tuple[bool, Any]:
         for value in source:
@@ -346,7 +355,7 @@ class Tester:
         key = (kind, more)
         if key not in self._kinds:
             self._kinds[key] = live_type(kind, more.split(), self._objects)
-        live = self._kinds[key](self, number, name)
+        live = self._lives.setdefault((number, kind), self._kinds[key](self, number, name))  # `is` holds
         return as_coroutine(live) if kind == "coroutine" else live
 
     def _exception_class(self, number: int, name: str, base: str) -> type[BaseException]:
@@ -393,9 +402,10 @@ def _standard(name: str, well_known: bool) -> Any:
         return None
     if name in sys.stdlib_module_names and not name.startswith("_"):
         return importlib.import_module(name)
-    for module in _WELL_KNOWN if well_known else ():
-        if name in getattr(importlib.import_module(module), "__all__", dir(importlib.import_module(module))):
-            return getattr(importlib.import_module(module), name)
+    for home in map(importlib.import_module, _WELL_KNOWN if well_known and len(name) > 1 else ()):
+        found = getattr(home, name, None) if name in getattr(home, "__all__", dir(home)) else None
+        if found is not None and not (isinstance(found, type) and issubclass(found, BaseException)):
+            return found
     return None
 
 

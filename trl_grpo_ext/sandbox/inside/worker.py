@@ -45,6 +45,8 @@ PLAIN_TYPES: dict[str, type] = {
         *(ArithmeticError, OverflowError, NotImplementedError, StopIteration, OSError, NameError, RecursionError),
     )
 }
+_PLAIN_BASES = (int, float, complex, str, bytes, bytearray, list, tuple, set, frozenset, dict)
+_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 _SIMPLE = (str, bytes, int, float, bool, type(None))
 _TYPE_NAME = type.__dict__["__name__"]
 _OBJECT_STR = object.__str__, object.__repr__
@@ -55,7 +57,7 @@ def apply_limits(limits: dict[str, Any]) -> None:
     wanted = Limits(**limits)
     rlimits.apply(
         memory_bytes=wanted.memory_mb << 20,
-        cpu_seconds=wanted.seconds,
+        cpu_seconds=None,  # the host's clock sees to it; a filter forbids programs to set this limit, for it may kill
         file_bytes=max(wanted.file_bytes, wanted.output_bytes + 1),  # to see that it would print more
         open_files=wanted.open_files,
     )
@@ -101,8 +103,9 @@ def run(channel: Channel, descriptors: list[int], source: str, limits: dict[str,
     if any(path in source for path in _STDIN_PATHS):
         _open_stdin_by_path()
     code, ended, note = 0, "ok", ""
+    namespace = _new_module("__main__", "main.py")
     try:
-        _execute(source, "__main__", "main.py")
+        _execute(source, namespace)
         threading._shutdown()  # type: ignore[attr-defined]  # a script waits for its threads, too
     except SystemExit as error:
         code, note = _exit_code(error)
@@ -110,7 +113,10 @@ def run(channel: Channel, descriptors: list[int], source: str, limits: dict[str,
         code, ended, note = 1, ended_by(error), one_line(error)
     try:
         atexit._run_exitfuncs()
-        sys.stdout.flush()
+        namespace.clear()  # files that the program has left open are written when they go
+        for stream in (sys.stdout, sys.__stdout__):
+            if stream is not None and not stream.closed:
+                stream.flush()
     except BaseException as error:
         code, ended, note = 1, ended_by(error), one_line(error)
     if code and ended == "ok":
@@ -147,18 +153,22 @@ def _open_stdin_by_path() -> None:
     builtins.open = io.open = open  # type: ignore[assignment]
 
 
-def _execute(source: str, name: str, filename: str) -> dict[str, Any]:
+def _new_module(name: str, filename: str) -> dict[str, Any]:
     module = types.ModuleType(name)
+    module.__file__ = filename
     sys.modules[name] = module  # dataclasses and pickling look a class's module up
     sys.argv = [filename]
-    code = compile(source, filename, "exec", dont_inherit=True)
+    return module.__dict__
+
+
+def _execute(source: str, namespace: dict[str, Any]) -> None:
+    code = compile(source, namespace["__file__"], "exec", dont_inherit=True)
     depth = 0
     frame = sys._getframe()
     while frame is not None:
         depth, frame = depth + 1, frame.f_back  # type: ignore[assignment]
     sys.setrecursionlimit(sys.getrecursionlimit() + depth)  # programs find the depth that they would find alone
-    exec(code, module.__dict__)
-    return module.__dict__
+    exec(code, namespace)
 
 
 # ------------------------------------------------------------------------------------------------------------ serving
@@ -212,10 +222,13 @@ class Server:
         """Load the program, then answer until the other side goes away."""
         apply_limits(limits)
         failure = None
+        self._namespace = _new_module(MODULE, "candidate.py")
         try:
-            self._namespace = _execute(source, MODULE, "candidate.py")
+            _execute(source, self._namespace)
         except BaseException as error:
-            failure = ("failed", ended_by(error), one_line(error))
+            # A script that ends itself peacefully has defined what it had to define.
+            if not (isinstance(error, SystemExit) and _exit_code(error)[0] == 0):
+                failure = ("failed", ended_by(error), one_line(error))
         while True:
             try:
                 request = self.channel.receive()
@@ -322,7 +335,7 @@ class Server:
             return value._number, "back"
         if isinstance(value, type) and PLAIN_TYPES.get(value.__name__) is value:
             return 0, f"builtin:{value.__name__}"
-        if isinstance(value, (int, float, complex, str, bytes, bytearray, list, tuple, set, frozenset, dict)):
+        if isinstance(value, (*_PLAIN_BASES, *_VIEWS)):
             return None
         if type(value).__module__ in ("datetime", "decimal", "fractions", "collections", "numpy"):
             return None

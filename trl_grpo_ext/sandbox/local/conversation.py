@@ -29,7 +29,7 @@ class Clock:
 
     A program is charged for what it used of the processor, and at most for the time on the clock: a machine that is
     busy with other things does not fail a right program. It is charged for at least a quarter of the time on the
-    clock, or for half of it if it sleeps instead of working, so that every job ends.
+    clock, or for two thirds of it if it sleeps instead of working, so that every job ends.
 
     Args:
         seconds (`float`):
@@ -74,7 +74,7 @@ class Clock:
         if self._charged + elapsed < self.seconds:
             return elapsed
         used = self._used()
-        return min(elapsed, max(used, elapsed / (4 if used >= _WORKING * elapsed else 2)))
+        return min(elapsed, max(used, elapsed / (4 if used >= _WORKING * elapsed else 1.5)))
 
 
 class Conversation:

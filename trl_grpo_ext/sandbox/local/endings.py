@@ -14,6 +14,10 @@ from trl_grpo_ext.sandbox.local.zygote import Zygote
 MOST_NOTED = 500
 
 
+class WorkerKilled(SandboxError):
+    """A worker was killed, and not by the sandbox."""
+
+
 @contextlib.contextmanager
 def fresh_worker(zygote: Zygote, clock: Clock) -> Iterator[tuple[int, Conversation]]:
     """A worker of its own for what is done under this; it ends with it."""
@@ -44,12 +48,12 @@ def why_it_ended(zygote: Zygote, number: int, clock: Clock) -> tuple[Any, str]:
         return "exited", "the program's process does not answer as agreed"
     if code >= 0:
         return ("ok", "") if code == 0 else ("exited", f"exit code {code}")
-    if -code in (signal.SIGKILL, signal.SIGXCPU) and seconds >= clock.seconds:
+    if code in (-signal.SIGKILL, -signal.SIGXCPU) and seconds >= clock.seconds:
         return "timeout", f"not done within {clock.seconds:g} s"
     if code == -signal.SIGKILL:
         if zygote.ran_out_of_memory():
             return "memory", "killed by the kernel for the memory it used"
-        raise SandboxError("a worker was killed from outside")
+        raise WorkerKilled("a worker was killed from outside")
     return "exited", f"ended by {_signal_name(-code)}"
 
 

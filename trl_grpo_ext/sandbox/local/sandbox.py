@@ -12,7 +12,14 @@ from trl_grpo_ext.errors import SandboxError
 from trl_grpo_ext.sandbox.codec import CodecError
 from trl_grpo_ext.sandbox.jobs import Called, Calls, Limits, Ran, Run, Tested, Tests
 from trl_grpo_ext.sandbox.local.conversation import Clock, Conversation, Ended, TimeUp
-from trl_grpo_ext.sandbox.local.endings import MOST_NOTED, fresh_worker, read_report, why_it_ended, why_it_left
+from trl_grpo_ext.sandbox.local.endings import (
+    MOST_NOTED,
+    WorkerKilled,
+    fresh_worker,
+    read_report,
+    why_it_ended,
+    why_it_left,
+)
 from trl_grpo_ext.sandbox.local.running import run
 from trl_grpo_ext.sandbox.local.zygote import Zygote
 from trl_grpo_ext.sandbox.local.zygotes import Zygotes, isolation_of
@@ -22,6 +29,11 @@ from trl_grpo_ext.sandbox.options import Isolation, SandboxOptions
 _ATTEMPTS = 3
 _REFERENCE_SECONDS = 0.003  # what the zygote's calibration takes on a 3 GHz server core; the unit of time limits
 _MOST_SCALE = 4.0
+
+_ENDED_BY_KILL: dict[type, Any] = {
+    kind: result("exited", note="its process was killed each time it was run")
+    for kind, result in ((Run, Ran), (Calls, Called), (Tests, Tested))
+}
 
 R = TypeVar("R")
 J = TypeVar("J", Run, Calls, Tests)
@@ -114,8 +126,13 @@ class LocalSandbox:
                                 done += 1
                                 yield result
                     return
-                except SandboxError:
-                    if not attempts_left or self._zygotes.closed != opened:
+                except SandboxError as error:
+                    if self._zygotes.closed != opened:
+                        raise
+                    if not attempts_left and isinstance(error, WorkerKilled):
+                        yield _ENDED_BY_KILL[type(job)]  # again and again: it is something the program does
+                        return
+                    if not attempts_left:
                         raise
 
     # ---------------------------------------------------------------------------------------------------------- jobs
