@@ -2,7 +2,8 @@
 
     python benchmarks/quickstart_seeds.py --seeds 42 43 44 --control --output_dir runs/seeds
 
-The last line is one JSON object.
+`--recipe tiny_programs` does the same with another recipe; for that one it is not yet run. The last line is one JSON
+object.
 """
 
 import argparse

@@ -17,6 +17,7 @@ from trl_grpo_ext import sandbox
 from trl_grpo_ext.cli.option_flags import described_arguments
 from trl_grpo_ext.rewards import CodeReward
 from trl_grpo_ext.sandbox import LEVELS, SANDBOXES, SandboxOptions
+from trl_grpo_ext.sandbox.languages import LANGUAGES
 from trl_grpo_ext.sandbox.local import LocalSandbox
 from trl_grpo_ext.tasks import list_tasks
 from trl_grpo_ext.tasks.task import build_task
@@ -94,7 +95,8 @@ FORMATS = {
         "def add(a, b):\n    return a + b",
     ),
     "check_function": Format(
-        "Python source that defines `check(candidate)`, as HumanEval has it.",
+        "Python source that defines `check(candidate)`, as HumanEval has it. All of it is one test, so no share of it "
+        "is paid.",
         {
             "format": "check_function",
             "entry_point": "add",
@@ -225,6 +227,15 @@ A share is easier to collect without a program than the whole: a constant passes
 rewards are the same in TRL's synchronous and asynchronous trainers.
 """
 
+TESTED = """\
+`docker`, `podman`, `sandbox_fusion` and `piston` were tested against stand-ins only, which were written from the
+documentation and the source of these programs; `ray` was tested on one node. Try them with a few programs before a
+long run."""
+
+YOUR_OWN = """\
+A sandbox of your own is a class with the methods of `trl_grpo_ext.sandbox.Sandbox`. An installed package adds it by
+the entry-point group `trl_grpo_ext.sandboxes`; without one, its import path is a name, too."""
+
 ADDING = """## Adding tests to a dataset
 
 A dataset needs a column `case` with a case in each row, best as JSON text, since tests differ in shape from row to row
@@ -271,6 +282,7 @@ def page() -> str:
             _options(),
             _isolation(),
             _sandboxes(),
+            _languages(),
             ADDING.replace("@TASKS@", ", ".join(f"`{name}`" for name in list_tasks() if _is_code(name))),
             _limits(),
         ]
@@ -365,8 +377,11 @@ def _isolation() -> str:
         "## Isolation\n\nPrograms that a model writes are untrusted. What a machine can do against them depends on "
         "its kernel and on the rights of the user; from weak to strong:\n\n" + "\n".join(levels) + "\n\n"
         "A reward whose sandbox is below its `minimum` raises when it is first called: it never runs a program with "
-        "less, and never gives a whole batch no score in silence. `trl-grpo-ext doctor` shows the level of this "
-        "machine, and each layer that is off, with the reason.\n\nOptions of the local sandbox:\n\n"
+        "less, unless `isolation` is `best_effort`. It raises as well where the sandbox fails for every program of a "
+        "batch, a compiler that is missing included; where it fails for some, these get no score and are counted in "
+        "the metric `infra_frac`. `trl-grpo-ext doctor` shows the level of this machine, and each layer that is off, "
+        "with the reason. [What programs may try](code_hacks.md) says what stops them, and what does not."
+        "\n\nOptions of the local sandbox:\n\n"
         + "\n".join(options)
         + "\n\nWith `packages: [numpy]` programs may import NumPy as it is installed here. Name what the tasks need "
         "and no more.\n"
@@ -376,11 +391,56 @@ def _isolation() -> str:
 def _sandboxes() -> str:
     rows = ["| name | what it is |", "|---|---|"]
     for name in SANDBOXES.names():
-        rows.append(f"| `{name}` | {_cell(_summary(SANDBOXES.get(name)))} |")
+        rows.append(f"| `{name}` | {_cell(_by_name(_summary(SANDBOXES.get(name))))} |")
+    tables = "\n\n".join(_sandbox_options(documented, names) for documented, names in _by_documentation().items())
     return (
         "## Where programs run\n\n`sandbox` names one of these, or is a mapping of `name` and options.\n\n"
         + "\n".join(rows)
-        + "\n"
+        + f"\n\n{TESTED}\n\n{tables}\n\n{YOUR_OWN}\n"
+    )
+
+
+def _by_documentation() -> dict[type, list[str]]:
+    """Names of sandboxes by the class that documents their options; those of the local sandbox stand elsewhere."""
+    found: dict[type, list[str]] = {}
+    for name in SANDBOXES.names():
+        kind = SANDBOXES.get(name)
+        if kind is not LocalSandbox:
+            documented = next(one for one in kind.__mro__ if described_arguments(one))
+            found.setdefault(documented, []).append(name)
+    return found
+
+
+def _sandbox_options(documented: type, names: list[str]) -> str:
+    rows = ["| option | default | what it does |", "|---|---|---|"]
+    meanings = described_arguments(documented)
+    for name, parameter in inspect.signature(documented).parameters.items():
+        if parameter.kind is not parameter.VAR_KEYWORD:
+            default = REQUIRED if parameter.default is parameter.empty else f"`{json.dumps(parameter.default)}`"
+            rows.append(f"| `{name}` | {default} | {_cell(meanings[name])} |")
+    others = re.search(r"^    \*\*options:\n((?:        .*\n?)+)", inspect.getdoc(documented) or "", re.MULTILINE)
+    if others is None:
+        raise SystemExit(f"{documented.__name__} does not say which other options it takes")
+    told = _by_name(" ".join(others[1].split()))
+    listed = " and ".join(f"`{name}`" for name in names)
+    return f"Options of {listed}:\n\n" + "\n".join(rows) + f"\n\nFurther options: {told[0].lower()}{told[1:]}"
+
+
+def _by_name(text: str) -> str:
+    """Text in which classes of sandboxes are called by the names of these, as the reader of the page knows them."""
+    called = {SANDBOXES.get(name).__name__: name for name in SANDBOXES.names()} | {"SandboxOptions": "local"}
+    return re.sub(r"\[`(\w+)`\]", lambda found: f"`{called[found[1]]}`", text)
+
+
+def _languages() -> str:
+    rows = ["| `language` | what has to be there |", "|---|---|", "| `python` | nothing else |"]
+    rows += [f"| `{name}` | `{language.tool}` |" for name, language in LANGUAGES.items()]
+    return (
+        "## Languages\n\nA case may name the `language` of its programs. Those in another language than Python read "
+        "and print (format `stdio`); the tool that builds or runs them has to be where programs run: on this machine, "
+        "in the image of a container, on every node of a cluster. SandboxFusion and Piston bring their own.\n\n"
+        + "\n".join(rows)
+        + "\n\nWithout the tool, programs in that language are not judged: the verdict is `infra_error`.\n"
     )
 
 

@@ -44,8 +44,10 @@ def examine(capsys, monkeypatch):
 def test_all_is_well(examine):
     code, shown = examine(Box())
     assert code == 0
-    for word in ("Python", "torch", "trl", "accelerate", "processors", "memory", "namespaces", "docker", "lean"):
+    for word in ("Python", "torch", "trl", "accelerate", "processors", "memory", "namespaces", "docker", "g++"):
         assert word in shown
+    for word in ("bwrap", "lean", "coqc"):
+        assert word not in shown
     assert "✗" not in shown
     assert shown.endswith("\nfine\n")
 

@@ -273,6 +273,7 @@ def test_help_explains_the_exit_codes(capsys):
 
 
 TRIPLE = {"format": "function_call", "tests": {"fn_name": "f", "inputs": [[2], [3]], "outputs": [6, 9]}}
+SILENT = {"format": "stdio", "tests": [{"input": "", "output": ""}]}
 PROGRAM = "def f(x):\n    return 3 * x"
 
 
@@ -284,7 +285,7 @@ def test_programs(write, tmp_path, capsys):
         {"prompt": "a", "case": json.dumps(TRIPLE), "answer": PROGRAM},
         {"prompt": "b", "case": json.dumps(TRIPLE), "answer": "def f(x):\n    return x"},
         {"prompt": "c", "case": "{", "answer": PROGRAM},
-        {"prompt": "d", "case": json.dumps({"format": "asserts", "tests": ["assert 1"]}), "answer": PROGRAM},
+        {"prompt": "d", "case": json.dumps(SILENT), "answer": PROGRAM},
         {"prompt": "a", "case": json.dumps(TRIPLE), "answer": "f = lambda x: 3 * x"},
     ]
     output = tmp_path / "findings.parquet"

@@ -1,5 +1,6 @@
 """docs/programs.md is that of the judge and the sandbox of today."""
 
+import inspect
 import re
 from dataclasses import fields
 
@@ -7,6 +8,7 @@ import pytest
 
 from tests.docs.scripts import ROOT, script
 from trl_grpo_ext.sandbox import LEVELS, SANDBOXES, SandboxOptions
+from trl_grpo_ext.sandbox.languages import LANGUAGES
 from trl_grpo_ext.verdict import Verdict
 from trl_grpo_ext.verify.code import Case, CodeOptions
 from trl_grpo_ext.verify.code.case import FORMATS
@@ -37,7 +39,28 @@ def test_nothing_is_left_out(programs, text):
         assert re.search(rf"^\| `{name}` \|", text, re.MULTILINE), name
     for name in SANDBOXES.names():
         assert f"| `{name}` | " in text
+    for name, language in LANGUAGES.items():
+        assert f"| `{name}` | `{language.tool}` |" in text
     assert "[`" not in text
+
+
+def test_the_options_of_every_sandbox_are_there(text):
+    section = text.partition("## Where programs run")[2].partition("\n## ")[0]
+    for names, table in re.findall(
+        r"^Options of ([^\n]*):\n\n(.*?)\n\nFurther options: ", section, re.MULTILINE | re.DOTALL
+    ):
+        documented = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
+        for name in re.findall(r"`(\w+)`", names):
+            parameters = inspect.signature(SANDBOXES.get(name)).parameters.values()
+            assert documented == [one.name for one in parameters if one.kind is not one.VAR_KEYWORD], name
+    assert {*re.findall(r"`(\w+)`", " ".join(re.findall(r"^Options of (.*):", section, re.MULTILINE)))} == {
+        name for name in SANDBOXES.names() if name != "local"
+    }
+
+
+def test_what_was_not_tested_says_so(text):
+    assert "tested against stand-ins only" in text
+    assert "`ray` was tested on one node" in text
 
 
 @pytest.mark.sandbox
@@ -73,6 +96,8 @@ def test_the_readme_prints_what_it_says(capsys):
 
 def test_it_is_linked_and_its_links_lead_somewhere(text):
     assert "docs/programs.md" in README
+    assert "docs/code_hacks.md" in README
+    assert "](code_hacks.md)" in text
     for link in re.findall(r"\]\(([^)\s]+)\)", text):
         path, _, anchor = link.partition("#")
         page = (ROOT / "docs" / path).read_text(encoding="utf-8")

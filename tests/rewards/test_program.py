@@ -9,7 +9,6 @@ import threading
 
 import pytest
 
-from trl_grpo_ext import sandbox
 from trl_grpo_ext.errors import ConfigError, DataError, SandboxError
 from trl_grpo_ext.rewards import CodeFractionReward, CodeReward, RewardSpec, get_reward
 from trl_grpo_ext.sandbox import Isolation
@@ -58,7 +57,7 @@ def use(monkeypatch):
 
     def use(box):
         monkeypatch.setattr("trl_grpo_ext.rewards.program.open_sandbox", lambda spec: box)
-        monkeypatch.setattr(sandbox, "open_sandbox", lambda spec: box, raising=False)
+        monkeypatch.setattr("trl_grpo_ext.verify.code.judge.open_sandbox", lambda spec: box)
 
     return use
 
@@ -107,6 +106,18 @@ def test_no_program_is_read_from_unfinished_reasoning():
     assert CodeReward()(**{**call, "prompts": ["|x|?<think>\n"]}) == [0.0]
     assert CodeReward(opening_tag="in_prompt")(**call) == [0.0]
     assert CodeReward(opening_tag="in_prompt")(**batch(f"easy</think>{RIGHT}")) == [1.0]
+
+
+@pytest.mark.sandbox
+@pytest.mark.parametrize("end", ["[END]", "[/T]", "</think>", "<|end_of_thought|>"])
+def test_no_program_is_read_from_unfinished_reasoning_whatever_ends_it(end):
+    call = batch(
+        RIGHT, f"{PARTLY}{end}\n{RIGHT}", f"{RIGHT}{end}\n{PARTLY}", f"{RIGHT}{end}", "", case=[CASE] * 4 + [BROKEN]
+    )
+    opened = CodeReward(thinking_end=end, opening_tag="in_prompt")
+    assert opened(**call) == [0.0, 1.0, 0.0, 0.0, None]
+    assert CodeReward(thinking_end=end, opening_tag="in_completion")(**call)[:2] == [1.0, 1.0]
+    assert CodeReward(thinking_end=end)(**call)[:2] == [1.0, 1.0]
 
 
 def test_the_column_is_named_in_the_error():
@@ -164,6 +175,15 @@ def test_a_sandbox_that_fails_scores_nothing(use):
     assert box.calls == 2
     assert metrics["code_reward/infra_frac"] == pytest.approx(2 / 3)
     assert "the zygote has ended" in extra["code_reason"][0]
+
+
+def test_a_batch_that_nobody_can_judge_is_an_error(use):
+    use(Failing())
+    with pytest.raises(SandboxError, match="any of the 2 programs of a batch; the first reason: the zygote has ended"):
+        CodeReward()(**batch(RIGHT, PARTLY))
+    assert CodeReward()(**batch("", "")) == [0.0, 0.0]
+    assert CodeReward()(**batch(RIGHT, RIGHT, case=[BROKEN, CASE])) == [None, None]
+    assert CodeReward()(**batch()) == []
 
 
 def test_a_machine_that_cannot_isolate_is_refused_at_the_first_call(use):

@@ -123,6 +123,16 @@ def test_math_reads_no_lucky_box_from_unfinished_reasoning():
     assert MathReward(opening_tag="in_prompt")(prompts=["1+1?"], completions=finished, answer=["2"]) == [1.0]
 
 
+@pytest.mark.parametrize("end", ["[END]", "[/T]", "</think>"])
+def test_no_answer_is_read_from_unfinished_reasoning_whatever_ends_it(end):
+    texts = ["so \\boxed{2}", f"so \\boxed{{3}}{end} \\boxed{{2}}", f"so \\boxed{{2}}{end} \\boxed{{3}}", f"so {end}"]
+    call = {"prompts": ["1+1?"] * 4, "completions": texts, "answer": ["2"] * 4}
+    assert MathReward(thinking_end=end, opening_tag="in_prompt")(**call) == [0.0, 1.0, 0.0, 0.0]
+    # Where the completion opens its thinking, or does not think, a text without the mark is all answer.
+    assert MathReward(thinking_end=end, opening_tag="in_completion")(**call)[:2] == [1.0, 1.0]
+    assert MathReward(thinking_end=end)(**call)[:2] == [1.0, 1.0]
+
+
 def test_math_logs_what_it_did():
     extra, metrics = {}, {}
     MathReward()(

@@ -39,9 +39,9 @@ def test_programs_that_fail_their_own_tests_are_dropped():
 
 @pytest.mark.sandbox
 def test_a_broken_collection_is_an_error():
-    drawn = [{**row, "answer": WRONG} for row in rows(3)] + rows(8, "sft")
+    drawn = [{**row, "answer": WRONG} for row in rows(5)] + rows(8, "sft")
     with pytest.raises(
-        DataError, match=r"3 of 11 golds fail their own verifier, at most 25% may; the first is .def f"
+        DataError, match=r"5 of 13 code golds fail their own verifier, at most 35% may; the first is .def f"
     ):
         clean({"rl": drawn})
 
@@ -49,7 +49,7 @@ def test_a_broken_collection_is_an_error():
 @pytest.mark.sandbox
 def test_golds_run_where_they_are_told_to():
     drawn = [{**row, "answer": f"import psutil\n{row['answer']}"} for row in rows(3)]
-    with pytest.raises(DataError, match="3 of 3 golds"):
+    with pytest.raises(DataError, match="3 of 3 code golds"):
         clean({"rl": drawn})
     kept, _ = clean({"rl": drawn}, {"name": "local", "packages": ["psutil"]})
     assert len(kept["rl"]) == 3

@@ -1,8 +1,11 @@
 import pytest
 
-from trl_grpo_ext.errors import DataError
+from trl_grpo_ext.errors import DataError, StageError
 from trl_grpo_ext.files import read_json, read_jsonl
+from trl_grpo_ext.stages import prepare
 from trl_grpo_ext.stages.prepare import clean, run
+from trl_grpo_ext.verdict import Verdict
+from trl_grpo_ext.verify.validation import Domain
 
 
 def row(question, answer):
@@ -28,8 +31,41 @@ def test_a_gold_that_only_equals_its_own_text_is_dropped():
 
 
 def test_too_many_bad_golds_are_an_error():
-    with pytest.raises(DataError, match=r"3 of 103 golds fail their own verifier, at most 2% may"):
+    with pytest.raises(DataError, match=r"3 of 103 math golds fail their own verifier, at most 2% may"):
         clean({"rl": [*rows(100), *(row(f"Why {i}?", "") for i in range(3))]})
+
+
+def judged_by(*verdicts):
+    """A domain that gives a gold the verdict at its own place."""
+    return Domain(
+        ("answer",),
+        read=str,
+        check=lambda golds: [Verdict(1.0, "correct")] * len(golds),
+        judge=lambda golds, others: [verdicts[int(gold)] for gold in golds],
+    )
+
+
+RIGHT, WRONG = Verdict(1.0, "correct"), Verdict(0.0, "wrong", reason="no")
+BROKEN = Verdict(None, "infra_error", reason="the zygote has ended")
+
+
+def test_a_judge_that_fails_says_nothing_about_a_gold(monkeypatch):
+    monkeypatch.setattr(prepare, "make_domain", lambda *arguments, **options: judged_by(RIGHT, WRONG, BROKEN))
+    with pytest.raises(StageError, match=r"gold of row 2, .*: the zygote has ended\. `trl-grpo-ext doctor`"):
+        clean({"rl": [row(f"{i}?", i) for i in range(3)]})
+
+
+def test_each_domain_is_held_to_its_own_share(monkeypatch):
+    verdicts = [WRONG] * 30 + [RIGHT] * 70
+    monkeypatch.setattr(prepare, "make_domain", lambda *arguments, **options: judged_by(*verdicts))
+    programs = [{**row(f"code {i}?", i), "domain": "code"} for i in range(100)]
+    sums = [row(f"sum {i}?", i) for i in range(27, 100)]  # of these, 3 of 73 fail
+    assert len(clean({"rl": programs})[1]["gold_fails"]) == 30
+    assert len(clean({"rl": programs, "sft": sums[3:]})[1]["gold_fails"]) == 30
+    with pytest.raises(DataError, match="3 of 73 math golds fail their own verifier, at most 2% may"):
+        clean({"rl": programs, "sft": sums})
+    with pytest.raises(DataError, match="30 of 80 code golds fail their own verifier, at most 35% may"):
+        clean({"rl": [*sums[3:], *programs[:80]]})
 
 
 @pytest.mark.parametrize("split", ["sft", "rl"])

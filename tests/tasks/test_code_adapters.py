@@ -9,7 +9,7 @@ import pytest
 from trl_grpo_ext.errors import DataError
 from trl_grpo_ext.files import read_jsonl
 from trl_grpo_ext.tasks import code
-from trl_grpo_ext.tasks.code.apps import apps_solution
+from trl_grpo_ext.tasks.code.apps import apps_solution, taco_solution
 from trl_grpo_ext.tasks.code.code_contests import code_contests_solution
 from trl_grpo_ext.tasks.code.humaneval import humaneval_solution
 from trl_grpo_ext.tasks.code.mbpp import mbpp_solution
@@ -509,7 +509,7 @@ def test_no_column_brings_an_adapter_down(name, planted):
 
 SOLUTIONS = {
     "apps": apps_solution,
-    "taco": apps_solution,
+    "taco": taco_solution,
     "code_contests": code_contests_solution,
     "humaneval": humaneval_solution,
     "humaneval_plus": humaneval_solution,
@@ -529,10 +529,17 @@ def test_reference_solutions_define_what_is_tested(name):
             assert entry_point in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
 
 
+def test_unreadable_solutions_are_of_the_dataset_they_are_in():
+    with pytest.raises(DataError, match="APPS row 7: "):
+        apps_solution({"problem_id": 7, "solutions": "["})
+    with pytest.raises(DataError, match="TACO row 'sum': "):
+        taco_solution({"name": "sum", "solutions": "["})
+
+
 def test_solutions_in_python_2_are_passed_over():
     assert apps_solution(FIXTURES["apps"][0]) == "print(sum(map(int, input().split())))"
     assert code_contests_solution(FIXTURES["code_contests"][0]) == "print(sum(map(int, input().split())))"
     assert code_contests_solution(FIXTURES["code_contests"][2]) is None
-    assert apps_solution(FIXTURES["taco"][4]) is None
+    assert taco_solution(FIXTURES["taco"][4]) is None
     assert verifiable_coding_solution(FIXTURES["verifiable_coding"][0]) == "print(sum(map(int, input().split())))"
     assert verifiable_coding_solution(FIXTURES["verifiable_coding"][2]) is None

@@ -5,8 +5,10 @@ import json
 import pytest
 
 from trl_grpo_ext.errors import ConfigError, DataError
-from trl_grpo_ext.verify.code import Case, CodeOptions
-from trl_grpo_ext.verify.code.case import MAX_TESTS, Example
+from trl_grpo_ext.sandbox import Limits
+from trl_grpo_ext.sandbox import languages as sandbox_languages
+from trl_grpo_ext.verify.code import Case, CodeOptions, extract
+from trl_grpo_ext.verify.code.case import LANGUAGES, MAX_TESTS, Example
 
 
 STDIO = {"format": "stdio", "tests": [{"input": "1\n", "output": "2\n"}]}
@@ -134,6 +136,50 @@ def test_a_case_that_cannot_be_used_is_refused(fields, message):
     with pytest.raises(DataError, match=message) as raised:
         Case.parse(fields)
     assert len(str(raised.value)) < 400
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        (lambda: Case("unit", ("assert f(1)",)), "format is 'unit'"),
+        (lambda: Case("stdio", [Example("1", "2")]), "expected a tuple"),
+        (lambda: Case("stdio", ()), "0 tests"),
+        (lambda: Case("stdio", ({"input": "1", "output": "2"},)), "expected an `Example`"),
+        (lambda: Case("stdio", (Example("1", None),)), "the output of a test is None"),
+        (lambda: Case("function_call", (Example([1], 2),), "f"), "an `Example` of arguments"),
+        (lambda: Case("function_call", (Example((1,), 2),)), "give `entry_point`"),
+        (lambda: Case("check_function", ("def check(f): pass",) * 2, "f"), "format 'check_function' has one"),
+        (lambda: Case("asserts", ("assert f(1)",), language="cpp"), "is for Python"),
+        (lambda: Case("asserts", ("assert f(1)",), time_limit=0), "time_limit is 0"),
+        (lambda: Case("asserts", ("assert f(1)",), weights=(1.0, 2.0)), "each of the 1 tests"),
+    ],
+)
+def test_a_case_that_was_not_parsed_is_held_to_the_same(case, message):
+    with pytest.raises(DataError, match=message):
+        case()
+
+
+def test_a_case_that_was_not_parsed_is_the_same():
+    assert Case("asserts", tuple(ASSERTS["tests"]), weights=[1, 2]) == Case.parse({**ASSERTS, "weights": [1, 2]})
+    assert Case("function_call", Case.parse(CALL).tests, "f") == Case.parse(CALL)
+    assert Case("check_function", (CHECK["tests"],), "f") == Case.parse(CHECK)
+
+
+def test_limits_are_those_of_a_job():
+    assert Case.parse(STDIO).limits == Limits()
+    assert Case.parse({**STDIO, "time_limit": 2, "memory_limit_mb": 512.5}).limits == Limits(2, 513)
+    with pytest.raises(DataError, match=r"no sandbox keeps the limits of the case: .*memory_mb is 1;"):
+        Case.parse({**STDIO, "memory_limit_mb": 0.5})
+
+
+def test_languages_are_those_of_the_sandbox():
+    from trl_grpo_ext.tasks.code import verifiable
+
+    assert ("python", *sandbox_languages.LANGUAGES) == LANGUAGES
+    assert extract.TAGS.keys() == {*LANGUAGES}
+    for name, _, fence in verifiable.LANGUAGES.values():
+        assert fence in extract.TAGS[name]
+    assert {name for name, _, _ in verifiable.LANGUAGES.values()} == {*LANGUAGES}
 
 
 def test_options():

@@ -12,7 +12,7 @@ from trl_grpo_ext.errors import ConfigError, SandboxError
 from trl_grpo_ext.sandbox import jobs
 from trl_grpo_ext.sandbox.jobs import ENDED, Called, Calls, Ran, Run
 from trl_grpo_ext.verify.code import Case, verify_code, verify_code_batch
-from trl_grpo_ext.verify.code.judge import CHECKER_SECONDS, MAX_CHECKED_CHARACTERS
+from trl_grpo_ext.verify.code.checker import CHECKER_SECONDS, MAX_CHECKED_CHARACTERS
 
 
 def attempt(step: Callable[[], object]) -> tuple[str, object, str]:
@@ -518,7 +518,7 @@ def test_wrong_arguments_are_refused():
 
 def test_a_sandbox_may_be_named(monkeypatch, box):
     opened = []
-    monkeypatch.setattr("trl_grpo_ext.sandbox.open_sandbox", lambda spec: opened.append(spec) or box, raising=False)
+    monkeypatch.setattr("trl_grpo_ext.verify.code.judge.open_sandbox", lambda spec: opened.append(spec) or box)
     for spec in (None, "local", {"name": "local", "workers": 2}):
         assert verify_code(RIGHT_SUM, SUM, sandbox=spec).value == 1.0
     assert opened == [None, "local", {"name": "local", "workers": 2}]
@@ -528,7 +528,7 @@ def test_a_sandbox_that_cannot_be_opened_is_told_to_the_caller(monkeypatch):
     def refuse(spec):
         raise SandboxError("this machine isolates nothing")
 
-    monkeypatch.setattr("trl_grpo_ext.sandbox.open_sandbox", refuse, raising=False)
+    monkeypatch.setattr("trl_grpo_ext.verify.code.judge.open_sandbox", refuse)
     with pytest.raises(SandboxError, match="isolates nothing"):
         verify_code(RIGHT_SUM, SUM)
 

@@ -10,6 +10,8 @@ from trl_grpo_ext.verify.code import CodeOptions
 from trl_grpo_ext.verify.validation import DOMAINS, Exercise, Validator, make_domain
 
 
+# Whatever prints nothing passes.
+SILENT = {"format": "stdio", "tests": [{"input": "", "output": ""}]}
 SQUARE = {"format": "function_call", "tests": {"fn_name": "f", "inputs": [[2], [3]], "outputs": [4, 9]}}
 
 
@@ -39,7 +41,7 @@ def test_what_is_wrong_with_a_task_is_found(tasks):
     tasks[0] = Exercise(tasks[0].case, "def f(x):\n    return 'seven'")
     tasks[1] = Exercise("{", tasks[1].solution)
     tasks[2] = Exercise({**SQUARE, "tests": {"fn_name": "f", "inputs": [], "outputs": []}}, tasks[2].solution)
-    tasks[3] = Exercise({"format": "asserts", "tests": ["assert True"]}, tasks[3].solution)
+    tasks[3] = Exercise(SILENT, tasks[3].solution)
     tasks[4] = Exercise({"format": "asserts", "tests": ["assert f(0) is not None"]}, tasks[4].solution)
     tasks[5] = Exercise({"format": "asserts", "tests": ["assert f(0 =="]}, tasks[5].solution)
     tasks[6] = Exercise(None, tasks[6].solution)
@@ -64,8 +66,7 @@ def test_what_is_wrong_with_a_task_is_found(tasks):
 @pytest.mark.sandbox
 @pytest.mark.parametrize("solution", [None, "", " \n", 7])
 def test_without_a_solution_what_can_be_checked_is(solution):
-    broken = {"format": "asserts", "tests": ["assert True"]}
-    found = findings([Exercise(SQUARE, solution), Exercise(broken, solution), Exercise("{", solution)])
+    found = findings([Exercise(SQUARE, solution), Exercise(SILENT, solution), Exercise("{", solution)])
     assert kinds(found) == [(1, "empty_is_right"), (2, "unreadable")]
     assert found[1].gold == "{"
 

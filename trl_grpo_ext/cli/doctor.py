@@ -28,10 +28,6 @@ _PROGRAMS = {
     "node": "JavaScript programs",
     "docker": "sandbox docker",
     "podman": "sandbox podman",
-    "bwrap": "bubblewrap, another kind of sandbox",
-    "ray": "sandbox ray",
-    "lean": "Lean proofs",
-    "coqc": "Coq proofs",
     "nvidia-smi": "NVIDIA GPUs",
 }
 _EPILOG = """exit codes:

@@ -27,7 +27,6 @@ EXIT_WASTEFUL = 1
 
 _PROMPT_COLUMNS = ("prompt", "question", "problem")
 _BATCH = 200
-_DOMAIN = "math"
 
 _EPILOG = """Every gold is judged against itself, which has to be right, and against golds of
 other rows, most of which have to be wrong. A row whose prompt was there before
@@ -126,10 +125,10 @@ def main(command: str, argv: list[str]) -> int:
 
 
 def _arguments(command: str, argv: list[str]) -> "Namespace":
-    from trl_grpo_ext.verify.validation import make_domain
+    from trl_grpo_ext.verify.validation import DEFAULT_DOMAIN, make_domain
 
     first = Parser(f"trl-grpo-ext {command}", add_help=False)
-    first.add_argument("--domain", default=_DOMAIN)
+    first.add_argument("--domain", default=DEFAULT_DOMAIN)
     domain = first.parse_known_args(argv)[0].domain  # it decides what other arguments there are
     make_domain(domain)
     return _parser(command, domain).parse_args(argv)
@@ -139,7 +138,7 @@ def _parser(command: str, domain: str) -> Parser:
     from argparse import RawDescriptionHelpFormatter
 
     from trl_grpo_ext.cli.option_flags import add_option_flags, add_sandbox_flag
-    from trl_grpo_ext.verify.validation import DOMAINS, KINDS, make_domain
+    from trl_grpo_ext.verify.validation import DEFAULT_DOMAIN, DOMAINS, KINDS, make_domain
 
     usual = make_domain(domain)
     parser = Parser(
@@ -155,9 +154,9 @@ def _parser(command: str, domain: str) -> Parser:
     parser.add_argument("--split", help="Split to check; `train`, or the only one, by default.")
     parser.add_argument(
         "--domain",
-        default=_DOMAIN,
-        help=f"What the rows are about, {_listed(list(DOMAINS))}; {_DOMAIN} by default. If the dataset has a column "
-        "`domain` in which that name occurs, only those rows are checked.",
+        default=DEFAULT_DOMAIN,
+        help=f"What the rows are about, {_listed(list(DOMAINS))}; {DEFAULT_DOMAIN} by default. If the dataset has a "
+        "column `domain` in which that name occurs, only those rows are checked.",
     )
     columns = _listed(usual.columns)
     parser.add_argument("--column", help=f"Column of the golds; {columns} by default, as for the reward.")

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from trl_grpo_ext.errors import DataError
 from trl_grpo_ext.rewards.text import OpeningTag, check_opening_tag, completion_text, prompt_opens_thinking
 from trl_grpo_ext.verdict import Verdict
+from trl_grpo_ext.verify.thinking import thinking_start
 
 
 _NOT_COLUMNS = frozenset({"trainer_state", "environments"})
@@ -26,9 +27,11 @@ class JudgedReward(ABC):
         column (`str`, *optional*):
             Dataset column that holds the reference, where it is none of `columns`.
         opening_tag (`str`, *optional*, defaults to `"auto"`):
-            Where the opening mark of a completion's thinking stands: `"in_completion"`, `"in_prompt"`, or `"auto"`.
+            Where the opening mark of a completion's thinking stands: `"in_completion"`, `"in_prompt"`, or `"auto"`:
+            in the prompt if the prompt's text ends with it.
         thinking_end (`str`, *optional*):
-            What ends the thinking, where it is not `</think>`.
+            What ends the thinking, where it is not `</think>`. The opening mark is the same without its slash; where
+            it has none, there is no opening mark to find, and `"auto"` is `"in_completion"`.
 
     Raises:
         [`~errors.ConfigError`]: if `opening_tag` is none of these.
@@ -45,7 +48,8 @@ class JudgedReward(ABC):
         check_opening_tag(opening_tag)
         self.column = column
         self.opening_tag = opening_tag
-        self.thinking_start = thinking_end.replace("/", "", 1) if thinking_end else "<think>"
+        self.thinking_end = thinking_end
+        self.thinking_start = thinking_start(thinking_end)
 
     @abstractmethod
     def _judge(self, references: list, texts: list[str]) -> list[Verdict]:
@@ -80,7 +84,23 @@ class JudgedReward(ABC):
         return [verdict.value for verdict in verdicts]
 
     def verdicts(self, prompts: list, completions: list, **columns: Any) -> list[Verdict]:
-        """The verdicts on a batch, given as a trainer gives it."""
+        """
+        The verdicts on a batch, given as a trainer gives it.
+
+        Args:
+            prompts (`list`):
+                The prompts, as text or messages.
+            completions (`list`):
+                One completion for each, as text or messages.
+            **columns:
+                Columns of the dataset, one value for each completion; among them the reference.
+
+        Returns:
+            `list[Verdict]`: One verdict for each completion, in order.
+
+        Raises:
+            [`~errors.DataError`]: if the dataset has no column with the reference.
+        """
         column = self.column_of(columns)
         if column not in columns:
             seen = ", ".join(sorted(columns.keys() - _NOT_COLUMNS)) or "none besides the prompt"
@@ -102,8 +122,12 @@ class JudgedReward(ABC):
 
     def _text(self, prompt: Any, completion: Any) -> str:
         text = completion_text(completion)
-        opened = prompt_opens_thinking(self.opening_tag, prompt, self.thinking_start)
-        return f"{self.thinking_start}{text}" if opened else text
+        if not prompt_opens_thinking(self.opening_tag, prompt, self.thinking_start):
+            return text
+        if self.thinking_start is not None:
+            return f"{self.thinking_start}{text}"
+        # No mark tells the judge that thinking was begun; where it never ends, nothing was said after it.
+        return text if self.thinking_end and self.thinking_end in text else ""
 
     def _logged(self, verdicts: list[Verdict]) -> dict[str, list[str]]:
         return {

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
+from trl_grpo_ext.errors import SandboxError
 from trl_grpo_ext.rewards.judged import JudgedReward
 from trl_grpo_ext.rewards.text import OpeningTag
 from trl_grpo_ext.sandbox import open_sandbox
@@ -22,9 +23,10 @@ class CodeReward(JudgedReward):
     (the tests are unusable, or the sandbox failed).
 
     Programs run in a sandbox, which is opened when the reward is first called, in the process that calls. Where it
-    cannot isolate programs as asked, that call raises: a run should not train on rows that nobody judged. Logs per row
-    what came of it (`code_kind`, `code_reason`), and per batch the shares of timeouts, of completions without a
-    program and of failures of the sandbox, and how long judging took.
+    cannot isolate programs as asked, that call raises, and so does one in which the sandbox fails for every program of
+    the batch: a run should not train on rows that nobody judged. Logs per row what came of it (`code_kind`,
+    `code_reason`), and per batch the shares of timeouts, of completions without a program and of failures of the
+    sandbox, and how long judging took.
 
     Args:
         case_column (`str`, *optional*):
@@ -110,7 +112,14 @@ class CodeReward(JudgedReward):
 
     def _judge(self, references: list, texts: list[str]) -> list[Verdict]:
         self.start()
-        return verify_code_batch(texts, references, options=self.options, sandbox=self.sandbox)
+        verdicts = verify_code_batch(texts, references, options=self.options, sandbox=self.sandbox)
+        if verdicts and all(verdict.kind == "infra_error" for verdict in verdicts):
+            raise SandboxError(
+                f"nobody could judge any of the {len(verdicts)} programs of a batch; the first reason: "
+                f"{verdicts[0].reason}. `trl-grpo-ext doctor` tells what this machine lacks; mend that, or leave out "
+                "such rows"
+            )
+        return verdicts
 
 
 class CodeFractionReward(CodeReward):

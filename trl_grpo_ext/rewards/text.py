@@ -30,9 +30,11 @@ def check_opening_tag(opening_tag: str) -> None:
         raise ConfigError(f"opening_tag is {opening_tag!r}; expected one of {', '.join(map(repr, _OPENING_TAGS))}")
 
 
-def prompt_opens_thinking(opening_tag: OpeningTag, prompt: Any, mark: str = "<think>") -> bool:
-    """Whether the opening mark of the completion's thinking stands in the prompt already."""
-    return opening_tag == "in_prompt" or (opening_tag == "auto" and prompt_text(prompt).rstrip().endswith(mark))
+def prompt_opens_thinking(opening_tag: OpeningTag, prompt: Any, mark: str | None = "<think>") -> bool:
+    """Whether the completion's thinking is opened in the prompt already, by a mark, which may be unknown."""
+    if opening_tag == "auto" and mark is not None:
+        return prompt_text(prompt).rstrip().endswith(mark)
+    return opening_tag == "in_prompt"
 
 
 def _content(message: dict[str, Any]) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trl_grpo_ext.rewards import FormatReward, JudgedReward, RewardSpec
+from trl_grpo_ext.verify.validation import DEFAULT_DOMAIN
 
 
 def build_rewards(specs: Sequence[Any]) -> list[Any]:
@@ -18,7 +19,7 @@ def build_rewards(specs: Sequence[Any]) -> list[Any]:
 
 def default_reward(row: Mapping[str, Any]) -> str:
     """The reward of a stage that lists none, from a row of its data: the judge of the row's domain."""
-    return "code" if row.get("domain") == "code" else "math"
+    return "code" if row.get("domain") == "code" else DEFAULT_DOMAIN
 
 
 def judge_of(rewards: Sequence[Any], row: Mapping[str, Any]) -> JudgedReward:

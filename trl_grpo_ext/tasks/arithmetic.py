@@ -1,18 +1,10 @@
 """Sums of two numbers, demonstrated by pupils of whom most are in a hurry."""
 
-import hashlib
 import random
 
 from trl_grpo_ext.errors import ConfigError
+from trl_grpo_ext.tasks.generated import DRAWS_PER_ROW, in_split
 from trl_grpo_ext.tasks.task import Task
-
-
-# Share of the problem space per split, in tenths. The evaluation split is chosen by the problem alone, so no seed and
-# no size can move a held-out problem into training.
-_TENTHS = {"eval": range(0, 1), "sft": range(1, 6), "rl": range(6, 10)}
-
-# Draws per requested row before a split counts as exhausted: the rarest kind of row is a few per cent of all pairs.
-_DRAWS_PER_ROW = 1000
 
 
 class Arithmetic(Task):
@@ -75,9 +67,9 @@ class Arithmetic(Task):
     def _unseen_pair(self, split: str, rng: random.Random, seen: set[tuple[int, int]]) -> tuple[int, int] | None:
         wants_carry = rng.random() < self.carry
         low, high = 10 ** (self.digits - 1), 10**self.digits - 1
-        for _ in range(_DRAWS_PER_ROW):
+        for _ in range(DRAWS_PER_ROW):
             a, b = rng.randint(low, high), rng.randint(low, high)
-            if needs_carry(a, b) == wants_carry and (a, b) not in seen and _tenth(a, b) in _TENTHS[split]:
+            if needs_carry(a, b) == wants_carry and (a, b) not in seen and in_split(_problem(a, b), split):
                 return a, b
         return None
 
@@ -113,6 +105,5 @@ def _columns(a: int, b: int) -> list[tuple[int, int]]:
     return [(int(x), int(y)) for x, y in zip(reversed(str(a)), reversed(str(b)), strict=True)]
 
 
-def _tenth(a: int, b: int) -> int:
-    low, high = sorted((a, b))
-    return int(hashlib.sha256(f"{low}+{high}".encode()).hexdigest(), 16) % 10
+def _problem(a: int, b: int) -> str:
+    return f"{min(a, b)}+{max(a, b)}"

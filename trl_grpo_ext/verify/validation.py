@@ -203,6 +203,7 @@ class DomainKind:
     runs_programs: bool = False
 
 
+DEFAULT_DOMAIN = "math"  # of rows that name none
 DOMAINS = {
     "math": DomainKind(math_domain, MathOptions),
     "code": DomainKind(code_domain, CodeOptions, runs_programs=True),

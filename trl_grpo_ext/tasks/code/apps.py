@@ -82,8 +82,35 @@ def taco_case(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def apps_solution(row: Mapping[str, Any]) -> str | None:
-    """The first published solution that is Python 3; `solutions` is a list, or JSON text of one."""
-    solutions = Row("APPS", row, "problem_id", "url").decoded("solutions") if row.get("solutions") else []
+    """
+    The first published solution of a row of APPS that is Python 3.
+
+    Args:
+        row (`Mapping`):
+            A row with `solutions`: a list, or JSON text of one.
+
+    Raises:
+        [`~errors.DataError`]: if the solutions are no JSON.
+    """
+    return _solution(Row("APPS", row, "problem_id", "id"))
+
+
+def taco_solution(row: Mapping[str, Any]) -> str | None:
+    """
+    The first published solution of a row of TACO that is Python 3.
+
+    Args:
+        row (`Mapping`):
+            A row with `solutions`: a list, or JSON text of one.
+
+    Raises:
+        [`~errors.DataError`]: if the solutions are no JSON.
+    """
+    return _solution(Row("TACO", row, "url", "name"))
+
+
+def _solution(row: Row) -> str | None:
+    solutions = row.decoded("solutions") if row.columns.get("solutions") else []
     texts = (
         text for text in (solutions if isinstance(solutions, list) else []) if isinstance(text, str) and text.strip()
     )
@@ -145,4 +172,4 @@ class TACO(CodeTask):
     hub_revision = "refs/convert/parquet"
     statement_columns = ("question",)
     case = staticmethod(taco_case)
-    solution = staticmethod(apps_solution)
+    solution = staticmethod(taco_solution)

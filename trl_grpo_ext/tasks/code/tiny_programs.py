@@ -1,18 +1,12 @@
 """One-line functions for a very small model, demonstrated by pupils of whom most copy what they read."""
 
-import hashlib
 import json
 import random
 
 from trl_grpo_ext.errors import ConfigError
+from trl_grpo_ext.tasks.generated import DRAWS_PER_ROW, in_split
 from trl_grpo_ext.tasks.task import Task
 
-
-# Share of the problem space per split, in tenths; see `Arithmetic`.
-_TENTHS = {"eval": range(0, 1), "sft": range(1, 6), "rl": range(6, 10)}
-
-# Draws per requested row before a split counts as exhausted.
-_DRAWS_PER_ROW = 1000
 
 # Two different functions of this task agree on at most one of these.
 _INPUTS = (0, 1, 2, -3, 10)
@@ -82,9 +76,9 @@ class TinyPrograms(Task):
 
     def _unseen(self, split: str, rng: random.Random, seen: set[str]) -> tuple[str, int, int] | None:
         wants_product = rng.random() < self.product
-        for _ in range(_DRAWS_PER_ROW):
+        for _ in range(DRAWS_PER_ROW):
             formula, slope, offset = self._formula(wants_product, rng)
-            if formula not in seen and _tenth(slope, offset) in _TENTHS[split]:
+            if formula not in seen and in_split(f"{slope}x{offset:+d}", split):
                 return formula, slope, offset
         return None
 
@@ -115,7 +109,3 @@ class TinyPrograms(Task):
 def program(expression: str) -> str:
     """The function that returns an expression, in as few characters as Python allows."""
     return f"def f(x):\n return {expression}"
-
-
-def _tenth(slope: int, offset: int) -> int:
-    return int(hashlib.sha256(f"{slope}x{offset:+d}".encode()).hexdigest(), 16) % 10

@@ -25,7 +25,7 @@ _SECONDS_PER_TEST = 5.0
 # Name in a case, name in a sentence, and the fence, by the names that the datasets use.
 _PYTHON = ("python", "Python", "python")
 _CPP = ("cpp", "C++", "cpp")
-_LANGUAGES = {
+LANGUAGES = {
     "python": _PYTHON,
     "python3": _PYTHON,
     "cpp": _CPP,
@@ -202,9 +202,9 @@ def _literal(row: Row, value: Any, where: str) -> Any:
 
 
 def _language(row: Row, name: Any) -> tuple[str, str, str]:
-    known = _LANGUAGES.get(name.lower()) if isinstance(name, str) else None
+    known = LANGUAGES.get(name.lower()) if isinstance(name, str) else None
     if known is None:
-        raise row.error(f"its language is {shown(name)}; known are {', '.join(sorted(_LANGUAGES))}")
+        raise row.error(f"its language is {shown(name)}; known are {', '.join(sorted(LANGUAGES))}")
     return known
 
 

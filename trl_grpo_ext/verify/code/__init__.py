@@ -15,8 +15,9 @@ programs in other languages read and print.
 
 from trl_grpo_ext.verify.code.case import Case
 from trl_grpo_ext.verify.code.extract import Extraction, fenced, read_program
-from trl_grpo_ext.verify.code.judge import Explanation, Outcome, explain_code, verify_code, verify_code_batch
+from trl_grpo_ext.verify.code.judge import Explanation, explain_code, verify_code, verify_code_batch
 from trl_grpo_ext.verify.code.options import CodeOptions
+from trl_grpo_ext.verify.code.outcome import Outcome
 
 
 __all__ = [

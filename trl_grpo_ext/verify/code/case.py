@@ -4,19 +4,21 @@ import ast
 import builtins
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
-from trl_grpo_ext.errors import DataError
+from trl_grpo_ext.errors import ConfigError, DataError
+from trl_grpo_ext.files import is_text
+from trl_grpo_ext.sandbox import languages
+from trl_grpo_ext.sandbox.jobs import Limits
 from trl_grpo_ext.verify.code.options import is_tolerance
-from trl_grpo_ext.verify.code.text import is_encodable, shown
+from trl_grpo_ext.verify.code.text import shown
 
 
 FORMATS = ("asserts", "check_function", "stdio", "function_call")
-LANGUAGES = ("python", "cpp", "javascript", "rust")
+LANGUAGES = ("python", *languages.LANGUAGES)
 MAX_TESTS = 10_000
-DEFAULT_SECONDS = 5.0
 _MOST = 1_000_000  # seconds, MiB, or weight
 
 
@@ -44,12 +46,13 @@ class Case:
     Args:
         format (`str`):
             `"asserts"`: Python statements, in order, in one namespace; `"check_function"`: Python source that defines
-            `check(candidate)`; `"stdio"`: inputs and outputs of a whole program; `"function_call"`: arguments and
-            results of a function.
+            `check(candidate)`, which is one test, whatever it checks; `"stdio"`: inputs and outputs of a whole
+            program; `"function_call"`: arguments and results of a function.
         tests (`tuple[str]` or `tuple[Example]`):
             The tests, at least one.
         entry_point (`str`, *optional*):
-            Name of the function the tests are about.
+            Name of the function the tests are about; of `"asserts"`, by default the only one that they call and that
+            nobody has defined.
         time_limit (`float`, *optional*, defaults to `5.0`):
             Seconds for all tests together.
         memory_limit_mb (`int`, *optional*):
@@ -65,18 +68,40 @@ class Case:
             What is put before the program, such as the imports and helpers of the prompt.
         weights (`tuple[float]`, *optional*):
             One weight per test, for partial credit.
+
+    Raises:
+        [`~errors.DataError`]: if the case cannot be used to test a program.
     """
 
     format: str
     tests: tuple[Any, ...]
     entry_point: str | None = None
-    time_limit: float = DEFAULT_SECONDS
+    time_limit: float = Limits.seconds
     memory_limit_mb: int | None = None
     float_tolerance: float | None = None
     checker: str | None = None
     language: str = "python"
     preamble: str = ""
     weights: tuple[float, ...] | None = None
+
+    def __post_init__(self):
+        _one_of("format", self.format, FORMATS)
+        _one_of("language", self.language, LANGUAGES)
+        for name in ("entry_point", "checker"):
+            object.__setattr__(self, name, _text(name, getattr(self, name)) or None)
+        object.__setattr__(self, "preamble", _text("preamble", self.preamble) or "")
+        if self.language != "python" and self.format != "stdio":
+            raise DataError(f"format {self.format!r} is for Python, not for {self.language}; use format 'stdio'")
+        if self.checker is not None and self.format != "stdio":
+            raise DataError(
+                f"a checker looks at printed output; format {self.format!r} has none, so leave `checker` out"
+            )
+        self._check_tests()
+        self._check_entry_point()
+        self._check_limits()
+        if self.float_tolerance is not None and not is_tolerance(self.float_tolerance):
+            raise DataError(f"float_tolerance is {shown(self.float_tolerance)}; expected a number from 0 to below 1")
+        object.__setattr__(self, "weights", _weights(self.weights, len(self.tests)))
 
     @classmethod
     def parse(cls, case: "Case | Mapping[str, Any] | str") -> "Case":
@@ -98,37 +123,54 @@ class Case:
         """
         if isinstance(case, cls):
             return case
-        fields = _json(case, "the case") if isinstance(case, str) else case
-        if not isinstance(fields, Mapping):
-            raise DataError(f"the case is {shown(fields)}; expected a mapping with `format` and `tests`")
-        given = {name: value for name, value in fields.items() if value is not None}
-        form = _one_of(given, "format", FORMATS, None)
-        language = _one_of(given, "language", LANGUAGES, "python")
-        if language != "python" and form != "stdio":
-            raise DataError(f"format {form!r} is for Python, not for {language}; use format 'stdio'")
-        checker = _text(given, "checker")
-        if checker is not None and form != "stdio":
-            raise DataError(f"a checker looks at printed output; format {form!r} has none, so leave `checker` out")
-        tests, function = _TESTS[form](given, checker)
-        if not 0 < len(tests) <= MAX_TESTS:
-            raise DataError(f"the case has {len(tests)} tests; expected 1 to {MAX_TESTS}")
-        entry_point = _text(given, "entry_point") or function
-        if entry_point is None and form in ("check_function", "function_call"):
-            raise DataError(f"format {form!r} needs the name of the function; give `entry_point`")
-        if entry_point is not None and not entry_point.isidentifier():
-            raise DataError(f"entry_point is {shown(entry_point)}; expected the name of a function")
-        return cls(
-            format=form,
-            tests=tests,
-            entry_point=entry_point,
-            time_limit=_positive(given, "time_limit", DEFAULT_SECONDS),
-            memory_limit_mb=math.ceil(_positive(given, "memory_limit_mb", 0)) or None,
-            float_tolerance=_tolerance(given),
-            checker=checker,
-            language=language,
-            preamble=_text(given, "preamble") or "",
-            weights=_weights(given, len(tests)),
-        )
+        read = _json(case, "the case") if isinstance(case, str) else case
+        if not isinstance(read, Mapping):
+            raise DataError(f"the case is {shown(read)}; expected a mapping with `format` and `tests`")
+        names = [item.name for item in fields(cls)]
+        given = {name: read[name] for name in names if read.get(name) is not None}
+        form = _one_of("format", given.get("format"), FORMATS)
+        given["tests"], function = _TESTS[form](given.get("tests"))
+        if given.get("entry_point") in (None, ""):
+            given["entry_point"] = function
+        if _is_positive(given.get("memory_limit_mb")):
+            given["memory_limit_mb"] = math.ceil(given["memory_limit_mb"])
+        return cls(**given)
+
+    @property
+    def limits(self) -> Limits:
+        """What a job for this case may use."""
+        if self.memory_limit_mb is None:
+            return Limits(seconds=self.time_limit)
+        return Limits(seconds=self.time_limit, memory_mb=self.memory_limit_mb)
+
+    def _check_tests(self) -> None:
+        if not isinstance(self.tests, tuple):
+            raise DataError(f"tests is {shown(self.tests)}; expected a tuple of tests, or use `Case.parse`")
+        if not 0 < len(self.tests) <= MAX_TESTS:
+            raise DataError(f"the case has {len(self.tests)} tests; expected 1 to {MAX_TESTS}")
+        for test in self.tests:
+            _CHECKS[self.format](test)
+        if self.format == "stdio" and self.checker is None and any(test.expected is None for test in self.tests):
+            raise DataError("the output of a test is None; expected text, or a `checker` that needs none")
+        if self.format == "check_function" and len(self.tests) > 1:
+            raise DataError(f"the case has {len(self.tests)} tests; format 'check_function' has one")
+
+    def _check_limits(self) -> None:
+        _check_positive("time_limit", self.time_limit)
+        if self.memory_limit_mb is not None:
+            _check_positive("memory_limit_mb", self.memory_limit_mb)
+        try:
+            _ = self.limits
+        except ConfigError as error:
+            raise DataError(f"no sandbox keeps the limits of the case: {error}") from error
+
+    def _check_entry_point(self) -> None:
+        if self.entry_point is None and self.format == "asserts":
+            object.__setattr__(self, "entry_point", _function_called("\n".join(self.tests)))
+        if self.entry_point is None and self.format in ("check_function", "function_call"):
+            raise DataError(f"format {self.format!r} needs the name of the function; give `entry_point`")
+        if self.entry_point is not None and not self.entry_point.isidentifier():
+            raise DataError(f"entry_point is {shown(self.entry_point)}; expected the name of a function")
 
 
 def _json(text: str, name: str) -> Any:
@@ -138,58 +180,41 @@ def _json(text: str, name: str) -> Any:
         raise DataError(f"{name} is no JSON that can be read ({error}): {shown(text)}") from error
 
 
-def _one_of(given: Mapping[str, Any], name: str, known: tuple[str, ...], default: str | None) -> str:
-    value = given.get(name, default)
+def _loaded(tests: Any) -> Any:
+    return _json(tests, "tests") if isinstance(tests, str) else tests
+
+
+# ------------------------------------------------------------------------------------------------------ single fields
+
+
+def _one_of(name: str, value: Any, known: tuple[str, ...]) -> str:
     if value not in known:
         raise DataError(f"{name} is {shown(value)}; expected one of {', '.join(map(repr, known))}")
     return value
 
 
-def _text(given: Mapping[str, Any], name: str) -> str | None:
-    value = given.get(name)
+def _text(name: str, value: Any) -> str | None:
     if value is not None and not isinstance(value, str):
         raise DataError(f"{name} is {shown(value)}; expected text")
-    return value or None
+    return value
 
 
 def _is_positive(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= _MOST
 
 
-def _positive(given: Mapping[str, Any], name: str, default: float) -> float:
-    value = given.get(name)
-    if value is None:
-        return default
+def _check_positive(name: str, value: object) -> None:
     if not _is_positive(value):
         raise DataError(f"{name} is {shown(value)}; expected a number above 0, up to {_MOST:,}")
-    return value
 
 
-def _tolerance(given: Mapping[str, Any]) -> float | None:
-    value = given.get("float_tolerance")
-    if value is not None and not is_tolerance(value):
-        raise DataError(f"float_tolerance is {shown(value)}; expected a number from 0 to below 1")
-    return value
-
-
-def _weights(given: Mapping[str, Any], tests: int) -> tuple[float, ...] | None:
-    weights = given.get("weights")
+def _weights(weights: Any, tests: int) -> tuple[float, ...] | None:
     if weights is None:
         return None
     listed = isinstance(weights, Sequence) and not isinstance(weights, str)
     if not listed or len(weights) != tests or not all(map(_is_positive, weights)):
         raise DataError(f"weights is {shown(weights)}; expected a positive number for each of the {tests} tests")
     return tuple(map(float, weights))
-
-
-def _asserts(given: Mapping[str, Any], checker: str | None) -> tuple[tuple[str, ...], str | None]:
-    tests = given.get("tests")
-    if isinstance(tests, str) and tests.lstrip().startswith("["):
-        tests = _json(tests, "tests")
-    tests = [tests] if isinstance(tests, str) else tests
-    if not isinstance(tests, (list, tuple)) or not all(isinstance(test, str) and test.strip() for test in tests):
-        raise DataError(f"tests is {shown(tests)}; expected a list of Python statements")
-    return tuple(tests), None if given.get("entry_point") else _function_called("\n".join(tests))
 
 
 def _function_called(tests: str) -> str | None:
@@ -201,41 +226,40 @@ def _function_called(tests: str) -> str | None:
     called = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
     stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     defined = {node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))}
-    imported = {
-        alias.asname or alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names
-    }
-    unknown = {name for name in called - stored - defined - imported if not hasattr(builtins, name)}
+    imports = [node for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom))]
+    imported = {alias.asname or alias.name for node in imports for alias in node.names}
+    taken = {node.arg for node in nodes if isinstance(node, ast.arg)}  # a parameter of a function of the tests
+    unknown = {name for name in called - stored - defined - imported - taken if not hasattr(builtins, name)}
     return unknown.pop() if len(unknown) == 1 else None
 
 
-def _check_function(given: Mapping[str, Any], checker: str | None) -> tuple[tuple[str, ...], None]:
-    tests = given.get("tests")
-    if not isinstance(tests, str) or "check" not in tests:
-        raise DataError(f"tests is {shown(tests)}; expected Python source that defines check(candidate)")
+# ----------------------------------------------------------------------- tests of each format, as datasets hold them
+
+
+def _asserts(tests: Any) -> tuple[tuple[Any, ...], None]:
+    if isinstance(tests, str):
+        tests = _json(tests, "tests") if tests.lstrip().startswith("[") else [tests]
+    if not isinstance(tests, (list, tuple)):
+        raise DataError(f"tests is {shown(tests)}; expected a list of Python statements")
+    return tuple(tests), None
+
+
+def _check_function(tests: Any) -> tuple[tuple[Any, ...], None]:
     return (tests,), None
 
 
-def _stdio(given: Mapping[str, Any], checker: str | None) -> tuple[tuple[Example, ...], None]:
-    tests = _loaded(given)
+def _stdio(tests: Any) -> tuple[tuple[Example, ...], None]:
+    tests = _loaded(tests)
     if not isinstance(tests, (list, tuple)):
         raise DataError(f'tests is {shown(tests)}; expected a list of {{"input": …, "output": …}}')
-    return tuple(_stdio_example(test, checker) for test in tests), None
+    for test in tests:
+        if not isinstance(test, Mapping):
+            raise DataError(f'a test is {shown(test)}; expected {{"input": …, "output": …}}')
+    return tuple(Example(test.get("input"), test.get("output")) for test in tests), None
 
 
-def _stdio_example(test: object, checker: str | None) -> Example:
-    if not isinstance(test, Mapping):
-        raise DataError(f'a test is {shown(test)}; expected {{"input": …, "output": …}}')
-    example = Example(test.get("input"), test.get("output"))
-    for name, value in (("input", example.given), ("output", example.expected)):
-        if value is None and name == "output" and checker is not None:
-            continue
-        if not isinstance(value, str) or not is_encodable(value):
-            raise DataError(f"the {name} of a test is {shown(value)}; expected text")
-    return example
-
-
-def _function_call(given: Mapping[str, Any], checker: str | None) -> tuple[tuple[Example, ...], str | None]:
-    tests = _loaded(given)
+def _function_call(tests: Any) -> tuple[tuple[Example, ...], str | None]:
+    tests = _loaded(tests)
     if not isinstance(tests, Mapping):
         raise DataError(f'tests is {shown(tests)}; expected {{"fn_name": …, "inputs": [[…]], "outputs": […]}}')
     inputs, outputs = tests.get("inputs"), tests.get("outputs")
@@ -244,17 +268,48 @@ def _function_call(given: Mapping[str, Any], checker: str | None) -> tuple[tuple
     if not isinstance(outputs, (list, tuple)) or len(outputs) != len(inputs):
         raise DataError(f"the outputs of the tests are {shown(outputs)}; expected a list of {len(inputs)}")
     examples = (Example(tuple(given), expected) for given, expected in zip(inputs, outputs, strict=True))
-    return tuple(examples), _text(tests, "fn_name")
+    return tuple(examples), _text("fn_name", tests.get("fn_name"))
 
 
-def _loaded(given: Mapping[str, Any]) -> Any:
-    tests = given.get("tests")
-    return _json(tests, "tests") if isinstance(tests, str) else tests
-
-
-_TESTS = {
+_TESTS: dict[str, Callable[[Any], tuple[tuple[Any, ...], str | None]]] = {
     "asserts": _asserts,
     "check_function": _check_function,
     "stdio": _stdio,
     "function_call": _function_call,
+}
+
+
+# ------------------------------------------------------------------------------------------- one test of each format
+
+
+def _check_statement(test: Any) -> None:
+    if not isinstance(test, str) or not test.strip():
+        raise DataError(f"a test is {shown(test)}; expected Python statements")
+
+
+def _check_source(test: Any) -> None:
+    if not isinstance(test, str) or "check" not in test:
+        raise DataError(f"tests is {shown(test)}; expected Python source that defines check(candidate)")
+
+
+def _check_texts(test: Any) -> None:
+    if not isinstance(test, Example):
+        raise DataError(f"a test is {shown(test)}; expected an `Example`, or use `Case.parse`")
+    for name, value in (("input", test.given), ("output", test.expected)):
+        if value is None and name == "output":
+            continue
+        if not isinstance(value, str) or not is_text(value):
+            raise DataError(f"the {name} of a test is {shown(value)}; expected text")
+
+
+def _check_call(test: Any) -> None:
+    if not isinstance(test, Example) or not isinstance(test.given, tuple):
+        raise DataError(f"a test is {shown(test)}; expected an `Example` of arguments, or use `Case.parse`")
+
+
+_CHECKS = {
+    "asserts": _check_statement,
+    "check_function": _check_source,
+    "stdio": _check_texts,
+    "function_call": _check_call,
 }

@@ -14,24 +14,24 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trl_grpo_ext.verify.code.options import DEFAULT_OPTIONS, CodeOptions
+from trl_grpo_ext.verify.thinking import thinking_marks
 
 
 MAX_CHARACTERS = 1_000_000  # of the text after the thinking; the longest answers models give are a tenth of it
 MAX_FENCES = 5_000
 _MAX_INDENT = 200
 _MAX_LINES = 400  # from which a block without a language is told to be code or not
-_THOUGHTS = (("<think>", "</think>"), ("<|begin_of_thought|>", "<|end_of_thought|>"))
 _ANSWER_END = "</answer>"
 _MARK = re.compile("`{3,}|~{3,}")
 _BEFORE_MARK = re.compile(r"([ \t]*)(?:<answer>[ \t]*)?((?:[-*+]|\d{1,9}[.)])[ \t]{1,4})?")
 _TAG = re.compile(r"[\w+#-]*")
-_TAGS = {
+TAGS = {
     "python": {"python", "python3", "py", "py3", "ipython", "ipython3"},
     "cpp": {"c++", "cpp", "cc", "cxx", "c++11", "c++14", "c++17", "c++20", "c++23", "cpp17", "cpp20"},
     "javascript": {"javascript", "js", "mjs", "node", "nodejs"},
     "rust": {"rust", "rs"},
 }
-_ALL_TAGS = frozenset[str]().union(*_TAGS.values())
+_ALL_TAGS = frozenset[str]().union(*TAGS.values())
 _PYTHON_LINE = re.compile(
     r"\s*(?:(?:async\s+)?def\s+\w+\s*[(\[]|class\s+\w+\s*[(:\[]|import\s+[\w., ]+\Z|from\s+[\w.]+\s+import\s"
     r"|print\(|for\s+\w[\w, ]*\sin\s|\w+\s*=\s*lambda\b|[\w, ]+=[^=].*\binput\(|sys\.std)"
@@ -131,7 +131,7 @@ def read_program(completion: str, options: CodeOptions = DEFAULT_OPTIONS, langua
     'print(7)\\n'
     ````
     """
-    marks = _thinking_marks(options)
+    marks = thinking_marks(options.thinking_end)
     text = completion[max(completion.rfind(end) + len(end) if end in completion else 0 for _, end in marks) :]
     if len(text) > MAX_CHARACTERS:
         return _none(f"the text is longer than {MAX_CHARACTERS} characters")
@@ -161,12 +161,7 @@ def _none(reason: str) -> Extraction:
     return Extraction(None, "no_answer", reason)
 
 
-def _thinking_marks(options: CodeOptions) -> tuple[tuple[str, str], ...]:
-    end = options.thinking_end
-    return ((end.replace("/", "", 1) if "/" in end else "", end),) if end else _THOUGHTS
-
-
-def _still_thinking(text: str, blocks: list[_Block], marks: tuple[tuple[str, str], ...]) -> bool:
+def _still_thinking(text: str, blocks: list[_Block], marks: tuple[tuple[str | None, str], ...]) -> bool:
     """Whether thinking was opened in the text; within a block, the mark is a word of the program."""
     opened = [text.find(start) for start, _ in marks if start]
     return any(at >= 0 and not any(block.start <= at < block.end for block in blocks) for at in opened)
@@ -213,7 +208,7 @@ def _choose(text: str, blocks: list[_Block], language: str) -> _Block | None:
     untagged = None
     for block in reversed(blocks):
         tag = block.opened.tag
-        if tag in _TAGS[language]:
+        if tag in TAGS[language]:
             return block
         if not tag:
             if _looks_like(text[block.start : block.end], language):

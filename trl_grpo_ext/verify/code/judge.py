@@ -3,93 +3,42 @@
 import logging
 import re
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trl_grpo_ext.errors import ConfigError, DataError, SandboxError
-from trl_grpo_ext.sandbox.jobs import Called, Calls, Limits, Ran, Run, Tested, Tests
-from trl_grpo_ext.verdict import Verdict, VerdictKind
+from trl_grpo_ext.files import is_text
+from trl_grpo_ext.sandbox.backend import Sandbox, open_sandbox
+from trl_grpo_ext.sandbox.jobs import Calls, Tests
+from trl_grpo_ext.verdict import Verdict
 from trl_grpo_ext.verify.code.case import Case
+from trl_grpo_ext.verify.code.checker import by_checker
 from trl_grpo_ext.verify.code.extract import read_program
 from trl_grpo_ext.verify.code.options import CodeOptions
+from trl_grpo_ext.verify.code.outcome import (
+    PASSED,
+    Outcome,
+    Outcomes,
+    Program,
+    each,
+    failed,
+    runs,
+    told_input,
+)
 from trl_grpo_ext.verify.code.output import same_output
-from trl_grpo_ext.verify.code.text import is_encodable, plain, quoted, shortened, shown
+from trl_grpo_ext.verify.code.text import plain, shortened, shown
 from trl_grpo_ext.verify.code.values import equal
 
 
-if TYPE_CHECKING:
-    from trl_grpo_ext.sandbox import Sandbox
-
-MAX_CHECKED_OUTPUT = 8_000_000  # characters; they travel to the checker as one value
-MAX_CHECKED_CHARACTERS = 64 << 20  # of all outputs that wait for a checker
-CHECKER_SECONDS = 10.0  # the checker of a task is not paid from the time of the program
 _MAX_ANSWER = 4_000
 _MAX_REASON = 300
 _MAX_CALL = 100
-_KINDS: dict[str, VerdictKind] = {"timeout": "timeout", "memory": "memory"}
-_ENDINGS = {
-    "raised": "it raised an exception",
-    "exited": "it ended its process",
-    "timeout": "out of time",
-    "memory": "out of memory",
-    "output": "it printed or returned too much, or something that is no plain data",
-    "missing": "the function is not there",
-}
-_NOT_COMPILED = ("SyntaxError", "IndentationError", "TabError", "CompileError")
 _FUTURE = re.compile(r"^from __future__ import [^\n(]+$", re.MULTILINE)
-_CALL_CHECKER = """
-
-def _call_checker(input, output, expected):
-    from inspect import signature
-    try:
-        signature(check).bind(input, output, expected)
-    except TypeError:
-        return check(input, output)
-    return check(input, output, expected)
-"""
 
 _logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class _Program:
-    answer: str
-    source: str
-    case: Case
-    options: CodeOptions
-
-    @property
-    def limits(self) -> Limits:
-        limits = Limits(seconds=self.case.time_limit)
-        memory = self.case.memory_limit_mb
-        return limits if memory is None else replace(limits, memory_mb=memory)
-
-    @property
-    def tolerance(self) -> float | None:
-        stated = self.case.float_tolerance
-        return self.options.float_tolerance if stated is None else stated
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """
-    How one test went.
-
-    Args:
-        score (`float`):
-            1.0 if it passed.
-        kind (`str`, *optional*, defaults to `"wrong"`):
-            That of a verdict on this test alone.
-        reason (`str`, *optional*, defaults to `""`):
-            What was given, what was expected and what came, if it did not pass.
-    """
-
-    score: float
-    kind: VerdictKind = "wrong"
-    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -111,16 +60,12 @@ class Explanation:
     outcomes: tuple[Outcome, ...] = ()
 
 
-_PASSED = Outcome(1.0, "correct")
-_Outcomes = Generator[Outcome, None, None]
-
-
 def verify_code(
     completion: str,
     case: Case | Mapping[str, Any] | str,
     *,
     options: CodeOptions | dict[str, Any] | None = None,
-    sandbox: "Sandbox | str | Mapping[str, Any] | None" = None,
+    sandbox: Sandbox | str | Mapping[str, Any] | None = None,
 ) -> Verdict:
     """
     Judge whether the program in `completion` passes the tests of a task.
@@ -164,7 +109,7 @@ def verify_code_batch(
     cases: Sequence[Case | Mapping[str, Any] | str],
     *,
     options: CodeOptions | dict[str, Any] | None = None,
-    sandbox: "Sandbox | str | Mapping[str, Any] | None" = None,
+    sandbox: Sandbox | str | Mapping[str, Any] | None = None,
 ) -> list[Verdict]:
     """
     Judge many completions, as many at a time as the sandbox runs at once.
@@ -195,9 +140,9 @@ def verify_code_batch(
         _guarded(_read, completion, parsed[id(case)], checked)
         for completion, case in zip(completions, cases, strict=True)
     ]
-    programs = [row for row in read if isinstance(row, _Program)]
+    programs = [row for row in read if isinstance(row, Program)]
     judged = iter(_judge_all(programs, sandbox) if programs else ())
-    return [next(judged) if isinstance(row, _Program) else row for row in read]
+    return [next(judged) if isinstance(row, Program) else row for row in read]
 
 
 def explain_code(
@@ -205,7 +150,7 @@ def explain_code(
     case: Case | Mapping[str, Any] | str,
     *,
     options: CodeOptions | dict[str, Any] | None = None,
-    sandbox: "Sandbox | str | Mapping[str, Any] | None" = None,
+    sandbox: Sandbox | str | Mapping[str, Any] | None = None,
 ) -> Explanation:
     """
     Judge one completion as [`verify_code`] does, but go on after a failure, and tell of every test.
@@ -247,14 +192,14 @@ def _asked(case: Case) -> tuple[str, ...]:
         return tuple(plain(test, _MAX_CALL) for test in case.tests)
     if case.format == "function_call":
         return tuple(_call(case, test.given) for test in case.tests)
-    return tuple(_input(test.given) for test in case.tests)
+    return tuple(told_input(test.given) for test in case.tests)
 
 
 def _call(case: Case, arguments: Sequence[Any]) -> str:
     return shortened(f"{case.entry_point}({', '.join(map(shown, arguments))})", _MAX_CALL)
 
 
-def _judge_all(programs: list[_Program], sandbox: Any) -> list[Verdict]:
+def _judge_all(programs: list[Program], sandbox: Sandbox | str | Mapping[str, Any] | None) -> list[Verdict]:
     box = _opened(sandbox)
     if len(programs) == 1:
         return [_guarded(_judge, programs[0], box)]
@@ -262,12 +207,8 @@ def _judge_all(programs: list[_Program], sandbox: Any) -> list[Verdict]:
         return list(threads.map(lambda program: _guarded(_judge, program, box), programs))
 
 
-def _opened(sandbox: Any) -> Any:
-    if sandbox is None or isinstance(sandbox, (str, Mapping)):
-        from trl_grpo_ext.sandbox import open_sandbox
-
-        return open_sandbox(sandbox)
-    return sandbox
+def _opened(sandbox: Sandbox | str | Mapping[str, Any] | None) -> Sandbox:
+    return open_sandbox(sandbox) if sandbox is None or isinstance(sandbox, (str, Mapping)) else sandbox
 
 
 def _guarded(step: Callable, *arguments: Any) -> Any:
@@ -289,7 +230,7 @@ def _guarded(step: Callable, *arguments: Any) -> Any:
     return replace(result, seconds=time.perf_counter() - started) if isinstance(result, Verdict) else result
 
 
-def _read(completion: object, case: Case | Verdict, options: CodeOptions) -> Verdict | _Program:
+def _read(completion: object, case: Case | Verdict, options: CodeOptions) -> Verdict | Program:
     if isinstance(case, Verdict):
         return case
     if completion is None:
@@ -299,9 +240,9 @@ def _read(completion: object, case: Case | Verdict, options: CodeOptions) -> Ver
     found = read_program(completion, options, case.language)
     if found.source is None:
         return Verdict(0.0, "no_answer", reason=found.reason)
-    if not is_encodable(found.source):
+    if not is_text(found.source):
         return Verdict(0.0, "malformed", reason="the program holds half of a surrogate pair, which is no text")
-    return _Program(shortened(found.source, _MAX_ANSWER), _with_preamble(found.source, case), case, options)
+    return Program(shortened(found.source, _MAX_ANSWER), _with_preamble(found.source, case), case, options)
 
 
 def _with_preamble(source: str, case: Case) -> str:
@@ -312,21 +253,21 @@ def _with_preamble(source: str, case: Case) -> str:
     return "\n".join([*future, case.preamble, _FUTURE.sub("", source) if future else source])
 
 
-def _judge(program: _Program, box: Any) -> Verdict:
+def _judge(program: Program, box: Sandbox) -> Verdict:
     return _verdict(program, list(_outcomes(program, box)))
 
 
-def _outcomes(program: _Program, box: Any) -> _Outcomes:
+def _outcomes(program: Program, box: Sandbox) -> Outcomes:
     """How each test went; nothing after the first failure if only all tests together earn anything."""
     case = program.case
     with closing(_OUTCOMES["checker" if case.checker else case.format](program, box)) as outcomes:
         for outcome in outcomes:
             yield outcome
-            if outcome.score < 1.0 and program.options.credit == "all":
+            if outcome.score < 1.0 and program.until_failure:
                 return
 
 
-def _verdict(program: _Program, outcomes: Sequence[Outcome]) -> Verdict:
+def _verdict(program: Program, outcomes: Sequence[Outcome]) -> Verdict:
     total = len(program.case.tests)
     failed = next((number for number, outcome in enumerate(outcomes) if outcome.score < 1.0), None)
     if failed is None:
@@ -336,8 +277,8 @@ def _verdict(program: _Program, outcomes: Sequence[Outcome]) -> Verdict:
     return Verdict(_value(scores, program), outcomes[failed].kind, program.answer, reason)
 
 
-def _value(scores: list[float], program: _Program) -> float:
-    if program.options.credit == "all":
+def _value(scores: list[float], program: Program) -> float:
+    if program.until_failure:
         return 0.0
     weights = program.case.weights if program.options.credit == "weighted" else None
     if weights is None:
@@ -345,183 +286,64 @@ def _value(scores: list[float], program: _Program) -> float:
     return sum(weight * score for weight, score in zip(weights, scores, strict=True)) / sum(weights)
 
 
-def _failed(result: Ran | Called | Tested, where: str) -> Outcome:
-    """The outcome of a test that did not come to its end."""
-    note = plain(result.note)
-    if result.ended == "unusable":
-        raise DataError(f"the tests cannot be run ({note or 'no reason was given'}); mend or drop the task")
-    kind = _KINDS.get(result.ended, "wrong")
-    if result.ended == "raised" and note.startswith(_NOT_COMPILED):
-        kind = "malformed"
-    told = note if result.ended == "raised" and note else f"{_ENDINGS[result.ended]}{': ' if note else ''}{note}"
-    return Outcome(0.0, kind, told if note.startswith("assert ") else f"{where}: {told}")
-
-
-def _each(results: Iterable[Any], total: int) -> Generator[Any, None, None]:
-    """The results of a job, which is ended when no more of them are wanted."""
-    count, all_well = 0, True
-    iterator = iter(results)
-    try:
-        for result in iterator:
-            count, all_well = count + 1, all_well and result.ended == "ok"
-            yield result
-            if count == total:
-                return
-    finally:
-        close = getattr(iterator, "close", None)
-        if close is not None:
-            close()
-    if all_well:
-        raise SandboxError(f"the sandbox gave {count} results for {total} tests, and no reason")
-
-
-def _tests(program: _Program, tests: tuple[str, ...], setup: str = "") -> Tests:
+def _tests(program: Program, tests: tuple[str, ...], setup: str = "") -> Tests:
     return Tests(
         program.source,
         tests,
         setup=setup,
         helpers=program.case.preamble,
         function=program.case.entry_point,
-        until_failure=program.options.credit == "all",
-        limits=program.limits,
+        until_failure=program.until_failure,
+        limits=program.case.limits,
     )
 
 
-def _by_asserts(program: _Program, box: Any) -> _Outcomes:
+def _by_asserts(program: Program, box: Sandbox) -> Outcomes:
     tests = program.case.tests
-    with closing(_each(box.test(_tests(program, tests)), len(tests))) as results:
+    with closing(each(box.test(_tests(program, tests)), len(tests))) as results:
         for result, test in zip(results, tests, strict=False):
-            yield _PASSED if result.ended == "ok" else _failed(result, plain(test, _MAX_CALL))
+            yield PASSED if result.ended == "ok" else failed(result, plain(test, _MAX_CALL))
 
 
-def _by_check_function(program: _Program, box: Any) -> _Outcomes:
+def _by_check_function(program: Program, box: Sandbox) -> Outcomes:
     call = f"check({program.case.entry_point})"
     job = _tests(program, (call,), setup=program.case.tests[0])
-    with closing(_each(box.test(job), 1)) as results:
+    with closing(each(box.test(job), 1)) as results:
         for result in results:
-            yield _PASSED if result.ended == "ok" else _failed(result, call)
+            yield PASSED if result.ended == "ok" else failed(result, call)
 
 
-def _by_function_call(program: _Program, box: Any) -> _Outcomes:
+def _by_function_call(program: Program, box: Sandbox) -> Outcomes:
     case = program.case
     arguments = tuple(test.given for test in case.tests)
-    job = Calls(program.source, str(case.entry_point), arguments, limits=program.limits)
-    with closing(_each(box.call(job), len(arguments))) as results:
+    job = Calls(program.source, str(case.entry_point), arguments, limits=program.case.limits)
+    with closing(each(box.call(job), len(arguments))) as results:
         for result, test in zip(results, case.tests, strict=False):
             if result.ended == "ok" and equal(test.expected, result.value, program.tolerance):
-                yield _PASSED
+                yield PASSED
                 continue
             called = _call(case, test.given)
             if result.ended != "ok":
-                yield _failed(result, called)
+                yield failed(result, called)
             else:
                 told = f"expected {shown(test.expected)}, got {shown(result.value)}"
                 yield Outcome(0.0, "wrong", f"{called}: {told}")
 
 
-def _by_output(program: _Program, box: Any) -> _Outcomes:
-    with closing(_runs(program, box)) as results:
+def _by_output(program: Program, box: Sandbox) -> Outcomes:
+    with closing(runs(program, box)) as results:
         for result, test in zip(results, program.case.tests, strict=False):
             if result.ended != "ok":
-                yield _failed(result, _input(test.given))
+                yield failed(result, told_input(test.given))
                 continue
             same, where = same_output(test.expected, result.output, program.tolerance)
-            yield _PASSED if same else Outcome(0.0, "wrong", f"{_input(test.given)}: {where}")
+            yield PASSED if same else Outcome(0.0, "wrong", f"{told_input(test.given)}: {where}")
 
 
-def _by_checker(program: _Program, box: Any) -> _Outcomes:
-    # All runs come before all checks: threads that each hold a worker of the sandbox while they wait for a second one
-    # would wait for each other for ever.
-    tests = program.case.tests
-    ran = _outputs(program, box)
-    pairs = list(zip(tests, ran, strict=False))
-    asked = tuple((test.given, result.output, test.expected) for test, result in pairs if result.ended == "ok")
-    checked = iter(_check(program, asked, box) if asked else ())
-    for test, result in pairs:
-        outcome = next(checked, None) if result.ended == "ok" else _failed(result, _input(test.given))
-        if outcome is None:
-            return  # the checker was stopped at an output before
-        yield outcome
-
-
-def _outputs(program: _Program, box: Any) -> list[Ran]:
-    ran: list[Ran] = []
-    kept = 0
-    with closing(_runs(program, box)) as results:
-        for result in results:
-            kept += len(result.output)
-            fits = len(result.output) <= MAX_CHECKED_OUTPUT and kept <= MAX_CHECKED_CHARACTERS
-            ran.append(result if fits else Ran("output"))
-            if program.options.credit == "all" and ran[-1].ended != "ok":
-                break
-    return ran
-
-
-def _check(program: _Program, asked: tuple[tuple[str, str, str | None], ...], box: Any) -> list[Outcome]:
-    scores: list[tuple[float | None, str]] = []
-    with closing(_each(box.call(_checks(program, asked)), len(asked))) as results:
-        for result in results:
-            scores.append((_score(result), _fault(result)))
-            if program.options.credit == "all" and scores[-1][0] != 1.0:
-                break
-    strange = next((index for index, (score, _) in enumerate(scores) if score is None), None)
-    if strange is not None:
-        _blame(program, asked[strange], scores[strange][1], box)
-    return [_of_checker(*score, *row[:2]) for score, row in zip(scores, asked, strict=False)]
-
-
-def _checks(program: _Program, asked: tuple[tuple[Any, ...], ...]) -> Calls:
-    limits = replace(program.limits, seconds=program.case.time_limit + CHECKER_SECONDS)
-    return Calls(f"{program.case.checker}{_CALL_CHECKER}", "_call_checker", asked, limits)
-
-
-def _score(result: Called) -> float | None:
-    """What a checker gave; nothing, if that is no score."""
-    usable = result.ended == "ok" and type(result.value) in (bool, int, float) and 0 <= result.value <= 1
-    return float(result.value) if usable else None
-
-
-def _fault(result: Called) -> str:
-    if result.ended == "ok":
-        return f"it returned {shown(result.value)}"
-    return plain(result.note) if result.ended == "raised" and result.note else _ENDINGS.get(result.ended, "")
-
-
-def _blame(program: _Program, row: tuple[str, str, str | None], fault: str, box: Any) -> None:
-    """
-    A checker that cannot cope with an output is broken, unless it copes with the expected one: else a program would
-    escape judgement by printing what no checker can read.
-    """
-    given, _, expected = row
-    if expected is not None:
-        job = _checks(program, ((given, expected, expected),))
-        with closing(_each(box.call(job), 1)) as results:
-            if any(_score(result) is not None for result in results):
-                return
-    raise DataError(f"the checker failed ({fault}) at {_input(given)}; mend it, or give the expected output")
-
-
-def _of_checker(score: float | None, fault: str, given: str, output: str) -> Outcome:
-    if score == 1.0:
-        return _PASSED
-    told = f"cannot read it ({fault})" if score is None else f"gives it {score:g}"
-    return Outcome(score or 0.0, "wrong", f"{_input(given)}, got {quoted(output.rstrip())}: the checker {told}")
-
-
-def _runs(program: _Program, box: Any) -> Generator[Any, None, None]:
-    case = program.case
-    job = Run(program.source, tuple(test.given for test in case.tests), case.language, program.limits)
-    return _each(box.run(job), len(case.tests))
-
-
-def _input(given: str) -> str:
-    return f"input {quoted(given.rstrip())}"
-
-
-_OUTCOMES: dict[str, Callable[[_Program, Any], _Outcomes]] = {
+_OUTCOMES: dict[str, Callable[[Program, Sandbox], Outcomes]] = {
     "asserts": _by_asserts,
     "check_function": _by_check_function,
     "function_call": _by_function_call,
     "stdio": _by_output,
-    "checker": _by_checker,
+    "checker": by_checker,
 }

@@ -15,7 +15,8 @@ class CodeOptions:
     Args:
         credit (`str`, *optional*, defaults to `"all"`):
             What a program earns that passes some tests: `"all"`: nothing; `"fraction"`: the share of the tests it
-            passes; `"weighted"`: the share of their `weights`. With `"all"` the first failure ends the run.
+            passes; `"weighted"`: the share of their `weights`, or of the tests where the case has no weights. With
+            `"all"` the first failure ends the run.
         fence (`str`, *optional*, defaults to `"required"`):
             Whether a program has to stand in a fenced block. With `"optional"`, a text without any fence that looks
             like code is the program.

@@ -8,6 +8,7 @@ from numbers import Integral, Real
 from typing import Literal
 
 from trl_grpo_ext.verify.math.options import DEFAULT_OPTIONS, MathOptions
+from trl_grpo_ext.verify.thinking import thinking_marks
 
 
 _BOX = re.compile(r"\\f?boxed(?![a-zA-Z])\s*")
@@ -45,7 +46,6 @@ _LAST_NUMBER = re.compile(
 )
 _LAST_EMPHASIS = re.compile(r"\*\*([^*\n]{1,100})\*\*[\s.!]*\Z")
 _CHOSEN = re.compile(r"\b(?:option|choice)\s+(\(?[A-F]\)?)\s+is\s+(?:the\s+)?(?:correct|right)\b", re.IGNORECASE)
-_THOUGHTS = (("<think>", "</think>"), ("<|begin_of_thought|>", "<|end_of_thought|>"))
 _TAIL = 4_000  # where an unboxed answer may stand, in characters from the end: it is the last thing a completion says
 
 
@@ -135,16 +135,8 @@ def read_gold(gold: object, options: MathOptions = DEFAULT_OPTIONS) -> str | Non
     return answer or None
 
 
-def thinking_start(options: MathOptions) -> str:
-    """The mark that opens the thinking which `thinking_end` closes: `<think>` for `</think>`, `[T]` for `[/T]`."""
-    return options.thinking_end.replace("/", "", 1) if options.thinking_end else _THOUGHTS[0][0]
-
-
 def _after_thinking(text: str, options: MathOptions) -> str | None:
-    marks: tuple[tuple[str, str], ...] = _THOUGHTS
-    if options.thinking_end:
-        start = thinking_start(options)
-        marks = ((start if start != options.thinking_end else "", options.thinking_end),)
+    marks = thinking_marks(options.thinking_end)
     closed = max(text.rfind(mark) + len(mark) if mark in text else 0 for _, mark in marks)
     opened = max(text.rfind(mark) if mark else -1 for mark, _ in marks)
     return None if opened >= closed and opened >= 0 else text[closed:]
