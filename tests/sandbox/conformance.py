@@ -218,6 +218,16 @@ def run_limits_output(sandbox):
 
 
 @check
+def run_output_bytes_are_those_of_one_run(sandbox):
+    """Bytes, not characters; of each run for itself; and nothing else that a job writes or returns."""
+    limits = Limits(output_bytes=3000)
+    results = run(sandbox, "print(input(), end='')", "x" * 3000, "ä" * 1500, "ä" * 1501, "x" * 3001, limits=limits)
+    ended(results, "ok", "ok", "output", "output")
+    same([len(ran.output.encode()) for ran in results], [3000] * 4)
+    same(call(sandbox, "def f():\n    return 'x' * 100_000", "f", limits=limits)[0].value, "x" * 100_000)
+
+
+@check
 def run_passes_large_input_and_output(sandbox):
     text = "".join(f"{n}\n" for n in range(100_000))
     results = run(sandbox, "import sys\nsys.stdout.write(sys.stdin.read())", text)
@@ -841,20 +851,40 @@ def f():
         same(called.value, ([], []))
 
 
-@check
-def isolation_bounds_what_is_written(sandbox):
-    source = """
-def f():
+WRITE = """
+import os
+
+def write(name, size):
     try:
-        with open('big', 'wb') as file:
-            for _ in range(64):
-                file.write(bytes(1 << 20))
+        with open(name, 'wb', buffering=0) as file:
+            while size:
+                size -= file.write(bytes(min(size, 1 << 20)))
     except OSError:
-        return False
-    return True
+        return os.path.getsize(name)
+    return 'written'
 """
-    (called,) = call(sandbox, source, "f", limits=Limits(file_bytes=8 << 20, output_bytes=1 << 20))
-    assert called.value is not True, "64 MB could be written where 8 were allowed"
+
+
+@check
+def file_bytes_bound_the_size_of_one_file(sandbox):
+    """Of each file for itself; with `output_bytes` above it, that is the bound."""
+    most = 2 << 20
+    files = (("first", most), ("second", most), ("third", most + 1))
+    results = call(sandbox, WRITE, "write", *files, limits=Limits(file_bytes=most, output_bytes=most // 2))
+    same([called.value for called in results], ["written", "written", most])
+    results = call(
+        sandbox, WRITE, "write", ("first", most), ("second", most + 2), limits=Limits(file_bytes=10, output_bytes=most)
+    )
+    same(results[0].value, "written")
+    assert results[1].value in (most, most + 1), results  # by one more, a sandbox sees that there would be more output
+
+
+@check
+def isolation_bounds_what_is_written_in_all(sandbox):
+    if at_least(sandbox, "namespaces"):  # below, the folder is one of the machine's
+        results = call(sandbox, WRITE, "write", *((str(number), 1 << 20) for number in range(33)))
+        assert results[-1].value != "written", "33 MiB fitted into a folder of 32"
+        assert all(called.value == "written" for called in results[:30]), results
 
 
 @check

@@ -109,7 +109,12 @@ def module(nodes: int = 1) -> Any:
     def kill(handle: Handle) -> None:
         handle.process.kill()
 
-    ray.init, ray.remote, ray.get, ray.kill = init, remote, get, kill
+    def shutdown() -> None:
+        ray.initialized = False
+        for handle in ray.handles:
+            handle.process.kill()
+
+    ray.init, ray.remote, ray.get, ray.kill, ray.shutdown = init, remote, get, kill, shutdown
     ray.is_initialized = lambda: ray.initialized
     ray.nodes = lambda: [{"NodeID": f"node{index}", "Alive": index < nodes} for index in range(nodes + 1)]
     ray.util = types.ModuleType("ray.util")

@@ -98,6 +98,7 @@ def test_a_frame_that_announces_too_much_is_refused():
 
 
 def test_the_bundle_is_small_and_always_the_same():
+    bundles.bundle.cache_clear()
     first = bundles.bundle()
     bundles.bundle.cache_clear()
     assert bundles.bundle() == first
@@ -177,7 +178,7 @@ def test_all_results_together_are_bounded(bundle, tmp_path):
 @pytest.mark.sandbox
 def test_a_refusal_is_told(bundle, tmp_path):
     order = tmp_path / "order"
-    order.write_bytes(agent.order_once(b"n", {"packages": ("not_installed_anywhere",)}, None, 1000))
+    order.write_bytes(agent.order_once(b"n", {"packages": ("not_installed_anywhere",)}, Run("", ()), 1000))
     done = _run(bundle, "--once", str(order), "-")
     with pytest.raises(SandboxError, match="not_installed_anywhere"):
         agent.read_once(base64.b64decode(done.stdout[1:]))
@@ -204,8 +205,8 @@ def test_it_serves_several_jobs_at_a_time_one_result_each(bundle):
         return kind, number, agent.result_from_bytes(payload).output if kind == agent.RESULT else payload
 
     os.write(given[1], b"".join(asked))
-    kind, workers, payload = hear()
-    assert (kind, workers) == (agent.READY, 2)
+    kind, number, payload = hear()
+    assert (kind, number) == (agent.READY, 0)
     assert agent.isolation_from_bytes(payload).layers
     assert sorted(hear() for _ in range(2)) == [(agent.RESULT, 1, "a\n"), (agent.RESULT, 2, "a\n")]
     say(agent.CLOSE, 1)

@@ -19,7 +19,7 @@ ECHO = Run("print(input())", ("a", "b", "c"))
 
 @pytest.fixture
 def ray(monkeypatch):
-    monkeypatch.setattr(retrying, "_pause", lambda failures: 0.0)
+    monkeypatch.setattr(retrying, "_pause", lambda failures, first: 0.0)
     with fake_ray.installed(nodes=2) as module:
         yield module
 
@@ -82,8 +82,8 @@ def test_an_actor_that_dies_is_replaced_and_the_job_goes_on(ray):
 
 
 def test_an_actor_that_does_not_answer_is_replaced(ray, monkeypatch):
-    monkeypatch.setattr(cluster, "_SPARE_SECONDS", 0.5)
-    sandbox = RaySandbox(actors=1, minimum="limits", time_scale=0.05)
+    monkeypatch.setattr(cluster, "longest_seconds", lambda job, options: 1.0)
+    sandbox = RaySandbox(actors=1, minimum="limits")
     results = sandbox.run(Run("import time; print(input())", ("a", "b", "c")))
     assert next(results).output == "a\n"
     import os
@@ -122,6 +122,29 @@ def test_a_level_that_a_node_does_not_reach_is_refused(ray, monkeypatch):
     with pytest.raises(SandboxError, match="on a node of the cluster, this machine isolates less"):
         sandbox.isolation()
     sandbox.close()
+
+
+def test_a_package_that_a_node_lacks_is_told_at_once(ray):
+    sandbox = RaySandbox(actors=1, minimum="limits", packages=["not_installed_anywhere"])
+    for ask in (sandbox.isolation, lambda: _outputs(sandbox)):
+        with pytest.raises(SandboxError, match=r"on a node of the cluster, .*'not_installed_anywhere'"):
+            ask()
+    assert len(ray.handles) == 1
+    assert ray.handles[0].process.is_alive(), "the actor was killed for what another has to mend"
+    sandbox.close()
+
+
+def test_what_it_started_is_shut_down_and_what_it_found_is_not(ray):
+    started = RaySandbox(actors=1, minimum="limits")
+    found = RaySandbox(actors=1, minimum="limits")
+    found.close()
+    assert ray.is_initialized()
+    started.close()
+    assert not ray.is_initialized()
+    with pytest.raises(SandboxError, match="the connection to the Ray cluster is closed"):
+        _outputs(started)
+    assert not ray.is_initialized(), "Ray was started again behind the back of all"
+    started.close()
 
 
 def test_a_cluster_that_is_not_there_is_told(ray):

@@ -1,8 +1,8 @@
 """Every sandbox against the same checks.
 
-All checks are made of the local sandbox and of a container, where programs are isolated at another level. The others
-bring the same sandbox to another place, and the services start it for each job: they get a part of the checks, and the
-rest under the mark `slow`.
+All checks are made of the local sandbox. The others bring it to another place, and the services start it for each job:
+they get a part of the checks, and the rest under the mark `slow`. In a container, and for a user without privileges,
+programs are isolated in other ways, so these get all that is about isolation.
 """
 
 import contextlib
@@ -22,13 +22,13 @@ pytestmark = pytest.mark.sandbox
 
 ALWAYS = (
     *("run_gives_the_output_of_each_input_in_order", "call_passes_every_kind_of_plain_data", "run_passes_any_text"),
-    *("call_goes_on_after_an_exception", "tests_use_closures_callbacks_and_generators", "isolation_hides_files"),
-    *("no_results_are_asked_for_nothing",),
+    *("tests_use_closures_callbacks_and_generators",),
 )
-ALWAYS_BUT_OF_SERVICES = (
+ALWAYS_OF_SERVICES = ("call_passes_every_kind_of_plain_data", "run_passes_any_text")
+ALWAYS_OF_AGENTS = (
+    *("call_goes_on_after_an_exception", "no_results_are_asked_for_nothing"),
     *("many_jobs_from_many_threads", "an_iterator_that_is_closed_early_frees_its_worker", "isolation_is_reported"),
-    *("an_iterator_that_was_never_begun_holds_no_worker", "isolation_gives_each_job_an_empty_folder"),
-    *("isolation_refuses_network_processes_and_signals", "isolation_keeps_files_as_they_are"),
+    *("an_iterator_that_was_never_begun_holds_no_worker", "isolation_hides_files"),
     *("call_survives_values_without_end", "run_passes_large_input_and_output", "tests_use_classes"),
 )
 
@@ -83,8 +83,6 @@ def ray(folder: Any) -> Iterator[Any]:
 
 
 BACKENDS = {kind.__name__: kind for kind in (local, local_unprivileged, docker, sandbox_fusion, piston, ray)}
-SERVICES = ("sandbox_fusion", "piston")
-COMPLETE = ("local", "docker")
 
 
 @pytest.fixture(scope="module")
@@ -93,12 +91,23 @@ def opened(request, tmp_path_factory) -> Iterator[Any]:
         yield sandbox
 
 
+def _wanted(backend: str) -> tuple[str, ...]:
+    """Checks that are made whenever tests are run."""
+    if backend == "local":
+        return tuple(conformance.CHECKS)
+    isolation = [name for name in conformance.CHECKS if name.startswith("isolation")]
+    return {
+        "local_unprivileged": tuple(isolation),
+        "docker": (*ALWAYS, *isolation),
+        "ray": (*ALWAYS, *ALWAYS_OF_AGENTS),
+    }.get(backend, ALWAYS_OF_SERVICES)
+
+
 def _cases() -> Iterator[Any]:
     for backend in BACKENDS:
         group = pytest.mark.xdist_group(f"sandbox-{backend}")
-        wanted = ALWAYS if backend in SERVICES else (*ALWAYS, *ALWAYS_BUT_OF_SERVICES)
         for name in conformance.CHECKS:
-            slow = [] if backend in COMPLETE or name in wanted else [pytest.mark.slow]
+            slow = [] if name in _wanted(backend) else [pytest.mark.slow]
             yield pytest.param(backend, name, marks=[group, *slow], id=f"{backend}-{name}")
 
 
@@ -109,7 +118,7 @@ def test_conformance(opened, name):
 
 def _backends() -> Iterator[Any]:
     for backend in BACKENDS:
-        slow = [pytest.mark.slow] if backend in SERVICES else []
+        slow = [] if backend == "local" else [pytest.mark.slow]
         yield pytest.param(backend, marks=[pytest.mark.xdist_group(f"sandbox-{backend}"), *slow])
 
 

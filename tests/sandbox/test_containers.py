@@ -13,7 +13,7 @@ import pytest
 
 from tests.sandbox import fake_docker
 from trl_grpo_ext.errors import ConfigError, SandboxError
-from trl_grpo_ext.sandbox import SANDBOXES, Calls, Run, containers
+from trl_grpo_ext.sandbox import SANDBOXES, Calls, Run, containers, retrying
 from trl_grpo_ext.sandbox.containers import DockerSandbox, PodmanSandbox
 
 
@@ -49,6 +49,10 @@ def _records(state):
     return [json.loads(path.read_text()) for path in sorted(state.glob("trl_grpo_ext_*.json"))]
 
 
+def _processes(sandbox):
+    return [] if sandbox._container is None else [sandbox._container.process.pid]
+
+
 def _outputs(sandbox, job=ECHO):
     return [ran.output for ran in sandbox.run(job)]
 
@@ -71,7 +75,7 @@ def test_one_container_with_every_wall_serves_all_jobs(shared):
     assert record["image"] == "python:3.12-slim"
     assert record["memory"] == record["memory_swap"] == "3072m"
     assert record["tmpfs"].startswith("/tmp:rw,nosuid,nodev,noexec,size=768m")
-    assert sandbox.processes() == [record["pid"]]
+    assert _processes(sandbox) == [record["pid"]]
 
 
 def test_the_agent_finds_what_a_default_container_refuses(shared):
@@ -97,7 +101,7 @@ def test_nothing_is_left_after_close(sandbox, state):
     (record,) = _records(state)
     threads = threading.active_count()
     sandbox.close()
-    assert sandbox.processes() == []
+    assert _processes(sandbox) == []
     with pytest.raises(ProcessLookupError):
         os.kill(record["pid"], 0)
     assert threading.active_count() < threads
@@ -107,17 +111,18 @@ def test_nothing_is_left_after_close(sandbox, state):
 def test_a_container_that_dies_is_replaced_and_the_job_goes_on(sandbox, state):
     results = sandbox.run(ECHO)
     assert next(results).output == "a\n"
-    os.kill(sandbox.processes()[0], signal.SIGKILL)
+    os.kill(_processes(sandbox)[0], signal.SIGKILL)
     assert [ran.output for ran in results] == ["b\n", "c\n"]
     assert len(_records(state)) == 2
 
 
 def test_a_container_that_stops_answering_is_removed_and_the_job_done_again(sandbox, state, monkeypatch):
-    monkeypatch.setattr(containers, "_SPARE_SECONDS", 0.5)
-    sandbox._scale = 0.05
+    monkeypatch.setattr(containers, "longest_seconds", lambda job, options: 1.0)
+    monkeypatch.setattr(containers, "_END_SECONDS", 0.5)
+    monkeypatch.setattr(retrying, "_pause", lambda failures, first: 0.0)
     results = sandbox.run(ECHO)
     assert next(results).output == "a\n"
-    stopped = sandbox.processes()[0]
+    stopped = _processes(sandbox)[0]
     os.kill(stopped, signal.SIGSTOP)
     assert next(results).output == "b\n"
     results.close()
@@ -131,13 +136,15 @@ def test_a_container_that_stops_answering_is_removed_and_the_job_done_again(sand
     pytest.fail("the container that did not answer is still there")
 
 
+@pytest.mark.slow
 def test_a_container_that_dies_every_time_is_an_error_and_no_result(sandbox, monkeypatch):
+    monkeypatch.setattr(retrying, "_pause", lambda failures, first: 0.0)
     assert _outputs(sandbox) == ["a\n", "b\n", "c\n"]
     done = threading.Event()
 
     def kill():
         while not done.wait(0.01):
-            for process in sandbox.processes():
+            for process in _processes(sandbox):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
 
@@ -217,11 +224,12 @@ def test_a_forked_child_starts_a_container_of_its_own(sandbox, state):
     assert len(_records(state)) == 2
 
 
+@pytest.mark.slow
 def test_a_host_that_is_killed_leaves_no_container(state):
     program = (
         "from trl_grpo_ext.sandbox.containers import DockerSandbox\n"
         "sandbox = DockerSandbox(workers=1, minimum='limits')\nsandbox.isolation()\n"
-        "print(*sandbox.processes(), flush=True)\nimport time; time.sleep(60)"
+        "print(sandbox._container.process.pid, flush=True)\nimport time; time.sleep(60)"
     )
     host = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert host.stdout is not None

@@ -11,7 +11,7 @@ import pytest
 
 from tests.sandbox.services import Service, service
 from trl_grpo_ext.errors import ConfigError, SandboxError
-from trl_grpo_ext.sandbox import SANDBOXES, Calls, Limits, Run, Tests, open_sandbox, retrying
+from trl_grpo_ext.sandbox import SANDBOXES, Calls, Limits, Run, Tests, open_sandbox, options, retrying
 from trl_grpo_ext.sandbox.remote import PistonSandbox, SandboxFusion
 
 
@@ -19,13 +19,14 @@ pytestmark = pytest.mark.sandbox
 
 JOB = Calls("def f(x):\n    return x + 1", "f", ((1,), (2,)))
 SERVICES = [SandboxFusion, PistonSandbox]
+ONE_ALWAYS = [SandboxFusion, pytest.param(PistonSandbox, marks=pytest.mark.slow)]  # what hardly differs
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++ here")
 
 
 @pytest.fixture
 def running(monkeypatch):
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.setattr(retrying, "_pause", lambda failures: 0.0)
+    monkeypatch.setattr(retrying, "_pause", lambda failures, first: 0.0)
     with service() as started:
         yield started
 
@@ -54,7 +55,7 @@ def test_a_job_is_one_request_and_tests_are_not_in_the_program(running, kind):
     assert len(code) < 500
 
 
-@pytest.mark.parametrize("kind", SERVICES)
+@pytest.mark.parametrize("kind", ONE_ALWAYS)
 def test_requests_have_headers_and_limits(running, kind):
     sandbox = kind(running.url + "/", minimum="limits", headers={"Authorization": "Bearer x"}, time_scale=1.0)
     job = Calls(JOB.source, JOB.function, JOB.arguments, limits=Limits(seconds=3.0))
@@ -62,10 +63,10 @@ def test_requests_have_headers_and_limits(running, kind):
     assert running.headers[-1]["Authorization"] == "Bearer x"
     assert running.headers[-1]["Content-Type"] == "application/json"
     body = running.requests[-1]
-    assert body["run_timeout"] == (16.0 if kind is SandboxFusion else 16_000)
+    assert body["run_timeout"] == (72.0 if kind is SandboxFusion else 72_000)
 
 
-@pytest.mark.parametrize("kind", SERVICES)
+@pytest.mark.parametrize("kind", ONE_ALWAYS)
 def test_a_service_that_fails_is_asked_again(running, kind):
     sandbox = kind(running.url, minimum="limits")
     sandbox.isolation()
@@ -99,8 +100,8 @@ def test_a_service_that_goes_on_failing_is_an_error_and_no_result(running, kind,
 def test_a_service_that_hangs_is_given_up(running, kind, monkeypatch):
     from trl_grpo_ext.sandbox import remote
 
-    for name in ("_START_SECONDS", "_COMPILE_SECONDS"):
-        monkeypatch.setattr(remote, name, 0.1)
+    monkeypatch.setattr(options, "_SPARE_SECONDS", 0.1)
+    monkeypatch.setattr(remote, "_COMPILE_SECONDS", 0.1)
     sandbox = kind(running.url, attempts=2, patience=0.1, minimum="limits")
     running.mishaps += ["hang"] * 2
     with pytest.raises(SandboxError, match="cannot be reached"):
@@ -125,10 +126,30 @@ class Closed:
 
 
 def test_the_pause_grows_and_differs():
-    first, fourth = ([retrying._pause(n) for _ in range(50)] for n in (1, 4))
+    first, fourth = ([retrying._pause(n, 0.5) for _ in range(50)] for n in (1, 4))
     assert max(first) <= 0.5 < min(fourth)
     assert len(set(first)) > 10
-    assert retrying._pause(40) <= 30
+    assert retrying._pause(40, 0.5) <= 30
+    assert retrying._pause(40, 0.0) == 0.0
+
+
+def test_a_job_goes_on_where_it_was_and_what_cannot_change_is_not_tried_again():
+    begun = []
+
+    def attempt(error):
+        begun.append(error)
+        yield from range(len(begun))
+        raise error
+
+    results = retrying.resumed(lambda: attempt(retrying.Unavailable("gone")), 3, pause=0.0)
+    assert [next(results) for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(retrying.Unavailable):
+        next(results)
+    assert len(begun) == 3
+    begun.clear()
+    with pytest.raises(SandboxError, match="no compiler"):
+        list(retrying.resumed(lambda: attempt(SandboxError("no compiler")), 3))
+    assert len(begun) == 1
 
 
 def test_a_request_that_is_wrong_is_not_repeated(running):
@@ -167,7 +188,7 @@ def _small(running):
     return running.url
 
 
-@pytest.mark.parametrize("kind", SERVICES)
+@pytest.mark.parametrize("kind", ONE_ALWAYS)
 def test_results_that_are_more_than_comes_through_are_output(running, kind):
     running.output_max_size = 50_000
     options = {"output_max_size": 50_000} if kind is PistonSandbox else {}
@@ -202,7 +223,7 @@ def test_an_agent_that_does_not_start_is_told_in_its_words(running, kind, monkey
         kind(running.url, attempts=2).isolation()
 
 
-@pytest.mark.parametrize("kind", SERVICES)
+@pytest.mark.parametrize("kind", ONE_ALWAYS)
 def test_what_a_program_prints_is_no_answer(running, kind):
     fake = base64.b64encode(b"anything").decode()
     source = f"""
@@ -241,9 +262,40 @@ class TestOtherLanguages:
         small = Run("echo 1234567890", ("",), "bash", Limits(output_bytes=5))
         assert [(ran.ended, ran.output) for ran in kind(running.url).run(small)] == [("output", "12345")]
 
+        wide = Run("echo äää", ("",), "bash", Limits(output_bytes=4))
+        assert [ran.output for ran in kind(running.url).run(wide)] == ["ää"], "bytes count, not characters"
+
+    def test_all_inputs_share_the_time(self, running, kind):
+        job = Run('read x; echo begun; sleep "$x"', ("0.6", "0", "5", "0"), "bash", Limits(seconds=0.75))
+        results = list(kind(running.url, time_scale=2.0).run(job))
+        assert [ran.ended for ran in results] == ["ok", "ok", "timeout"]
+        assert "not done within" in results[-1].note
+        given = [body["run_timeout"] for body in running.requests]
+        assert given[0] == (1.5 if kind is SandboxFusion else 1500)
+        assert given[1] < given[0] * 0.61
+        assert given[2] < given[1]
+
+    def test_an_input_without_time_left_is_not_sent(self, running, kind):
+        job = Run("sleep 0.2", ("", "", ""), "bash", Limits(seconds=5.0))
+        sandbox = kind(running.url)
+        answer = running.answers[sandbox.path]
+
+        def slow(body):
+            status, said = answer(body)
+            stage = said.get("run_result") or said["run"]
+            stage.update({"execution_time": 5.5, "wall_time": 5500})
+            return status, said
+
+        running.answers[sandbox.path] = slow
+        assert [ran.ended for ran in sandbox.run(job)] == ["ok", "timeout"]
+        assert len(running.requests) == 1
+
     @needs_compiler
-    def test_a_program_that_does_not_compile_has_raised(self, running, kind):
-        assert next(kind(running.url).run(Run("int main( {", ("",), language="cpp"))).ended == "raised"
+    def test_a_program_that_does_not_compile_has_raised_once(self, running, kind):
+        (ran,) = kind(running.url).run(Run("int main( {", ("", "", ""), language="cpp"))
+        assert ran.ended == "raised"
+        assert ran.note.startswith("CompileError: ")
+        assert len(running.requests) == 1
 
     @needs_compiler
     def test_a_compiled_program_runs(self, running, kind):
@@ -276,8 +328,25 @@ def test_a_program_that_piston_killed_at_its_limit_was_out_of_memory(running):
     assert ran.ended == "exited"
 
 
+def test_memory_is_limited_where_what_is_reserved_counts(running):
+    stage = {"status": "Finished", "execution_time": 0.1, "return_code": 0, "stdout": "", "stderr": ""}
+    running.answers["/run_code"] = lambda body: (200, {"status": "Success", "run_result": stage})
+    sandbox = SandboxFusion(running.url)
+    for language in ("cpp", "javascript"):
+        assert [ran.ended for ran in sandbox.run(Run("", ("",), language))] == ["ok"]
+    assert [body["language"] for body in running.requests] == ["cpp", "nodejs"]
+    assert ["memory_limit_MB" in body for body in running.requests] == [True, False]
+
+
+def test_a_compiler_that_takes_too_long_is_the_programs_fault(running):
+    stage = {"status": "TimeLimitExceeded", "execution_time": 60.0, "return_code": None, "stdout": "", "stderr": ""}
+    running.answers["/run_code"] = lambda body: (200, {"status": "Failed", "compile_result": stage})
+    (ran,) = SandboxFusion(running.url).run(Run("", ("", ""), "cpp"))
+    assert (ran.ended, ran.note) == ("raised", "CompileError: not done within 60 s")
+
+
 @pytest.mark.parametrize(
-    "options",
+    "given",
     [
         {"url": "localhost:8080"},
         {"url": "http://x", "workers": 0},
@@ -287,9 +356,45 @@ def test_a_program_that_piston_killed_at_its_limit_was_out_of_memory(running):
     ],
 )
 @pytest.mark.parametrize("kind", SERVICES)
-def test_wrong_options_are_refused(kind, options):
+def test_wrong_options_are_refused(kind, given):
     with pytest.raises(ConfigError):
-        kind(**options)
+        kind(**given)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"name": "sandbox_fusion"}, "'sandbox_fusion' needs the option 'url'"),
+        ({"name": "sandbox_fusion", "ulr": "http://x"}, "no option 'ulr'; did you mean 'url'"),
+        ({"name": "piston", "url": "http://x", "atempts": 1}, "no option 'atempts'; did you mean 'attempts'"),
+        ({"name": "docker", "imge": "x"}, "no option 'imge'; did you mean 'image'"),
+        ({"name": "docker", "pakages": ["numpy"]}, "no option 'pakages'; did you mean 'packages'"),
+        ({"name": "local", "packages": "numpy"}, r"packages is 'numpy'; give a list, such as \['numpy'\]"),
+        ({"name": "local", "packages": 3}, "packages is 3; give a list"),
+        ({"name": "local", "time_scale": "2"}, "time_scale is '2'; it must be a number above 0"),
+        ({"name": "local", "time_scale": True}, "time_scale is True"),
+    ],
+)
+def test_wrong_options_of_a_sandbox_by_name_are_refused(given, told):
+    with pytest.raises(ConfigError, match=told):
+        open_sandbox(given)
+
+
+def test_an_error_of_a_sandbox_itself_is_not_taken_for_a_wrong_option(monkeypatch):
+    def broken(self, *arguments, **options):
+        raise TypeError("a mistake of ours")
+
+    monkeypatch.setattr(SandboxFusion, "__init__", lambda self, url: broken(self))
+    with pytest.raises(TypeError, match="a mistake of ours"):
+        open_sandbox({"name": "sandbox_fusion", "url": "http://mistaken"})
+
+
+def test_time_to_compile_is_no_time_of_the_program():
+    given = options.SandboxOptions(time_scale=1.0)
+    python, cpp = (Run("", ("",), language, Limits(seconds=3.0)) for language in ("python", "cpp"))
+    assert options.longest_seconds(python, given) == 72.0
+    assert options.longest_seconds(cpp, given) == 192.0
+    assert options.longest_seconds(python, options.SandboxOptions()) == 108.0
 
 
 def test_no_more_requests_at_a_time_than_workers(running):

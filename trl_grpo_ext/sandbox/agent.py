@@ -35,6 +35,7 @@ from trl_grpo_ext.sandbox.jobs import (
     Job,
     Result,
     Run,
+    Tests,
     job_from_plain,
     result_from_plain,
     to_plain,
@@ -205,18 +206,13 @@ class Desk:
     """
 
     def __init__(self, sandbox: LocalSandbox):
-        self.sandbox = sandbox
+        self._methods: dict[type, Callable] = {Run: sandbox.run, Calls: sandbox.call, Tests: sandbox.test}
         self._jobs: dict[int, Iterator[Any]] = {}
 
     def begin(self, number: int, job: bytes) -> tuple[bytes, bytes]:
         """Begin a job and answer as [`next`] does."""
         todo = job_from_bytes(job)
-        if isinstance(todo, Run):
-            self._jobs[number] = self.sandbox.run(todo)
-        elif isinstance(todo, Calls):
-            self._jobs[number] = self.sandbox.call(todo)
-        else:
-            self._jobs[number] = self.sandbox.test(todo)
+        self._jobs[number] = self._methods[type(todo)](todo)
         return self.next(number)
 
     def next(self, number: int) -> tuple[bytes, bytes]:
@@ -224,7 +220,7 @@ class Desk:
         try:
             for result in self._jobs[number]:
                 return RESULT, result_to_bytes(result)
-        except SandboxError as error:
+        except ExtError as error:
             self.close(number)
             return FAILED, str(error).encode()
         self.close(number)
@@ -273,7 +269,7 @@ def serve(given: int, answers: int) -> None:
         return answer(REFUSED, 0, str(error).encode())
     with contextlib.closing(sandbox):
         try:
-            answer(READY, sandbox.workers, isolation_to_bytes(sandbox.isolation()))
+            answer(READY, 0, isolation_to_bytes(sandbox.isolation()))
         except ExtError as error:
             return answer(REFUSED, 0, str(error).encode())
         desk = Desk(sandbox)
@@ -303,8 +299,7 @@ def once(order: bytes) -> tuple[bytes, bytes]:
     try:
         with contextlib.closing(LocalSandbox(**options)) as sandbox:
             answers.append(READY + isolation_to_bytes(sandbox.isolation()))
-            if job:
-                answers += _all_results(Desk(sandbox), job, most)
+            answers += _all_results(Desk(sandbox), job, most)
     except ExtError as error:
         answers.append(FAILED + str(error).encode())
     return nonce, join([*answers, bytes(pad)])
@@ -323,7 +318,7 @@ def _all_results(desk: Desk, job: bytes, most: int) -> Iterator[bytes]:
     yield kind + result
 
 
-def order_once(nonce: bytes, options: dict[str, Any], job: Job | None, most_bytes: int, pad: int = 0) -> bytes:
+def order_once(nonce: bytes, options: dict[str, Any], job: Job, most_bytes: int, pad: int = 0) -> bytes:
     """
     What an agent that does one job is given.
 
@@ -332,15 +327,15 @@ def order_once(nonce: bytes, options: dict[str, Any], job: Job | None, most_byte
             What its answer begins with. No program gets to know it, so none can print an answer.
         options (`dict`):
             Those of the local sandbox.
-        job (`Job`, *optional*):
-            The job; without one, the answer only says what protects programs there.
+        job (`Job`):
+            The job.
         most_bytes (`int`):
             What all results may take; a job with more of them ends with the result `"output"`.
         pad (`int`, *optional*, defaults to `0`):
             Zeros after the answer, to find out how much comes through.
     """
     head = encode((nonce, options, most_bytes, pad))
-    return join([head, b"" if job is None else job_to_bytes(job)])
+    return join([head, job_to_bytes(job)])
 
 
 def read_once(answer: bytes) -> tuple[Isolation, list[Result]]:

@@ -1,15 +1,16 @@
 """The protocol of sandboxes, and sandboxes by name."""
 
 import atexit
+import inspect
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from trl_grpo_ext.errors import ConfigError
 from trl_grpo_ext.registry import Registry
 from trl_grpo_ext.sandbox.jobs import Called, Calls, Ran, Run, Tested, Tests
-from trl_grpo_ext.sandbox.options import Isolation
+from trl_grpo_ext.sandbox.options import Isolation, SandboxOptions, refuse_unknown
 
 
 class Sandbox(Protocol):
@@ -47,6 +48,25 @@ class Sandbox(Protocol):
         """End every process and leave nothing behind."""
 
 
+class OneWay:
+    """A sandbox that does every kind of job in one way, `_do`."""
+
+    def run(self, job: Run) -> Iterator[Ran]:
+        """Run a program, once for each input; see [`Sandbox`]."""
+        return self._do(job)
+
+    def call(self, job: Calls) -> Iterator[Called]:
+        """Call a function of a program; see [`Sandbox`]."""
+        return self._do(job)
+
+    def test(self, job: Tests) -> Iterator[Tested]:
+        """Run tests about a program; see [`Sandbox`]."""
+        return self._do(job)
+
+    def _do(self, job: Any) -> Iterator[Any]:
+        raise NotImplementedError
+
+
 SANDBOXES: Registry[Any] = Registry(
     "sandbox",
     builtins={
@@ -60,13 +80,43 @@ SANDBOXES: Registry[Any] = Registry(
     entry_point_group="trl_grpo_ext.sandboxes",
 )
 
-_open: dict[str, Sandbox] = {}
-_opening = threading.Lock()
+
+class _Shared:
+    """Open sandboxes by what was asked for."""
+
+    def __init__(self) -> None:
+        self._sandboxes: dict[str, Sandbox] = {}
+        self._lock = threading.Lock()
+        self._closed_at_exit = False
+
+    def get(self, key: str, make: Callable[[], Sandbox]) -> Sandbox:
+        with self._lock:
+            if key not in self._sandboxes:
+                self._sandboxes[key] = make()
+                if not self._closed_at_exit:
+                    atexit.register(self.close)
+                    self._closed_at_exit = True
+            return self._sandboxes[key]
+
+    def close(self) -> None:
+        with self._lock:
+            while self._sandboxes:
+                self._sandboxes.popitem()[1].close()
+
+
+# Of the whole process: rewards and judges know nothing of each other, and a pool of workers for each of them would be
+# several times as many processes as the machine has processors.
+_shared = _Shared()
 
 
 def open_sandbox(spec: "str | Mapping[str, Any] | None" = None) -> Sandbox:
     """
     Return the sandbox that a specification names: the same one for the same specification, until the process ends.
+
+    An installed package adds a sandbox by an entry point of the group `trl_grpo_ext.sandboxes`: a name, and a class
+    with the methods of [`Sandbox`], such as `mine = "my_package.sandbox:MySandbox"`. The parameters of the class are
+    its options; `**options` stands for those of its bases and of [`SandboxOptions`]. Without an entry point,
+    `"my_package.sandbox:MySandbox"` is a name, too.
 
     Args:
         spec (`str` or `dict`, *optional*):
@@ -93,18 +143,29 @@ def open_sandbox(spec: "str | Mapping[str, Any] | None" = None) -> Sandbox:
         key = json.dumps([name, options], sort_keys=True, default=list)
     except TypeError as error:
         raise ConfigError(f"the sandbox's options {options!r} are no plain data ({error})") from None
-    with _opening:
-        if key not in _open:
-            kind = SANDBOXES.get(name)
-            try:
-                _open[key] = kind(**options)
-            except TypeError as error:
-                raise ConfigError(f"the sandbox {name!r} cannot be made with {options!r}: {error}") from None
-        return _open[key]
+    return _shared.get(key, lambda: _make(name, options))
 
 
-@atexit.register
 def close_sandboxes() -> None:
     """End every sandbox that [`open_sandbox`] opened."""
-    while _open:
-        _open.popitem()[1].close()
+    _shared.close()
+
+
+def _make(name: str, options: dict[str, Any]) -> Sandbox:
+    kind = SANDBOXES.get(name)
+    parameters = inspect.signature(kind).parameters.values()
+    sources = [kind]
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        sources += [*getattr(kind, "__mro__", ())[1:], SandboxOptions]
+    known = [option.name for source in sources for option in _options(source)]
+    refuse_unknown(f"the sandbox {name!r}", options, list(dict.fromkeys(known)))
+    for option in _options(kind):
+        if option.default is option.empty and option.name not in options:
+            raise ConfigError(f"the sandbox {name!r} needs the option {option.name!r}")
+    return kind(**options)
+
+
+def _options(kind: Any) -> list[inspect.Parameter]:
+    """What can be given by name."""
+    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return [option for option in inspect.signature(kind).parameters.values() if option.kind in by_name]

@@ -15,7 +15,7 @@ import zipfile
 from pathlib import Path
 
 
-_NOT_THERE = ("bundle.py", "backend.py", "self_check.py", "containers.py", "remote.py", "cluster.py", "retrying.py")
+_NOT_THERE = ("bundle.py", "backend.py", "self_check.py", "containers.py", "remote.py", "cluster.py")
 _MAIN = """import json, os, shutil, sys, tempfile
 if sys.version_info < (3, 10):
     sys.exit("the sandbox's agent needs Python 3.10 or newer; this is " + sys.version.split()[0])

@@ -9,23 +9,23 @@ that is asked for; what is reported is that of the weakest node. A program that 
 the cluster, and Ray trusts everybody who is.
 """
 
+import contextlib
 import itertools
 import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trl_grpo_ext.errors import ConfigError, SandboxError
+from trl_grpo_ext.errors import ConfigError, ExtError, SandboxError
 from trl_grpo_ext.sandbox import agent
-from trl_grpo_ext.sandbox.jobs import Called, Calls, Job, Limits, Ran, Result, Run, Tested, Tests
+from trl_grpo_ext.sandbox.backend import OneWay
+from trl_grpo_ext.sandbox.jobs import Result
 from trl_grpo_ext.sandbox.local import LocalSandbox
-from trl_grpo_ext.sandbox.options import LEVELS, Isolation, SandboxOptions
+from trl_grpo_ext.sandbox.options import LEVELS, Isolation, SandboxOptions, longest_seconds
 from trl_grpo_ext.sandbox.retrying import Unavailable, resumed
 
 
 _ATTEMPTS = 3
 _START_SECONDS = 300.0  # an environment may have to be set up on the node
-_MOST_SCALE = 4.0  # by what the local sandbox multiplies time limits on a slow machine, at most
-_SPARE_SECONDS = 30.0
 _SPARE_CALLS = 4  # for the ends of jobs, while every worker has one
 
 
@@ -46,7 +46,7 @@ class Post:
         """What protects the node, or why it is too little."""
         try:
             return agent.READY, agent.isolation_to_bytes(self._sandbox.isolation())
-        except SandboxError as error:
+        except ExtError as error:
             return agent.FAILED, str(error).encode()
 
     def begin(self, number: int, job: bytes) -> tuple[bytes, bytes]:
@@ -66,14 +66,14 @@ class Post:
         self._sandbox.close()
 
 
-class RaySandbox:
+class RaySandbox(OneWay):
     """
     Runs programs on a Ray cluster.
 
     Args:
         address (`str`, *optional*):
             Address of the cluster; by default the one this process is connected to, or else the one that Ray finds,
-            or else this machine alone.
+            or else this machine alone. A connection that it made, or a Ray that it started, ends with the sandbox.
         actors (`int`, *optional*):
             How many actors, spread over the nodes; one on each node by default.
         workers_per_actor (`int`, *optional*, defaults to `4`):
@@ -107,8 +107,9 @@ class RaySandbox:
                 raise ConfigError(f"{name} is {value!r}; it must be a whole number of 1 or more")
         self.options = {**options, "workers": workers_per_actor}
         self._ray = _ray()
-        self._scale = checked.time_scale or _MOST_SCALE
-        if not self._ray.is_initialized():
+        self._checked = checked
+        self._connected = not self._ray.is_initialized()
+        if self._connected:
             self._connect(address)
         self._placed = self._places(actors)
         self._resources: dict[str, Any] = {
@@ -139,24 +140,15 @@ class RaySandbox:
             found.append(agent.isolation_from_bytes(payload))
         return min(found, key=lambda isolation: list(LEVELS).index(isolation.level))
 
-    def run(self, job: Run) -> Iterator[Ran]:
-        """Run a program, once for each input; see [`~trl_grpo_ext.sandbox.backend.Sandbox`]."""
-        return self._do(job)
-
-    def call(self, job: Calls) -> Iterator[Called]:
-        """Call a function of a program; see [`~trl_grpo_ext.sandbox.backend.Sandbox`]."""
-        return self._do(job)
-
-    def test(self, job: Tests) -> Iterator[Tested]:
-        """Run tests about a program; see [`~trl_grpo_ext.sandbox.backend.Sandbox`]."""
-        return self._do(job)
-
     def close(self) -> None:
-        """End every actor; what it started ends with it."""
+        """End every actor, what it started, and the connection to the cluster if this made it."""
         for place, actor in enumerate(self._actors):
             if actor is not None and self._ray.is_initialized():
                 self._ray.kill(actor)
             self._actors[place] = None
+        if self._connected:
+            self._connected = False
+            self._ray.shutdown()
 
     def _connect(self, address: str | None) -> None:
         try:
@@ -173,6 +165,8 @@ class RaySandbox:
         return [strategy(node_id=node, soft=False) for node in nodes]
 
     def _actor(self, place: int) -> Any:
+        if not self._ray.is_initialized():  # Ray would start itself at the first call
+            raise SandboxError("the connection to the Ray cluster is closed; open the sandbox again")
         with self._starting[place]:
             if self._actors[place] is None:
                 made = self._ray.remote(Post).options(scheduling_strategy=self._placed[place], **self._resources)
@@ -196,10 +190,21 @@ class RaySandbox:
     def _do(self, job: Any) -> Iterator[Any]:
         data = agent.job_to_bytes(job)
         with self._turn() as place:
-            yield from resumed(lambda: self._attempt(place, data, self._patience(job)), _ATTEMPTS)
+            yield from resumed(lambda: self._attempt(place, data, longest_seconds(job, self._checked)), _ATTEMPTS)
 
-    def _turn(self) -> "_Turn":
-        return _Turn(self._slots, next(self._turns) % len(self._slots))
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[int]:
+        """A free worker: of the actor whose turn it is, or of any other before this waits."""
+        first = next(self._turns) % len(self._slots)
+        in_turn = (*range(first, len(self._slots)), *range(first))
+        place = next((place for place in in_turn if self._slots[place].acquire(blocking=False)), None)
+        if place is None:
+            place = first
+            self._slots[place].acquire()
+        try:
+            yield place
+        finally:
+            self._slots[place].release()
 
     def _attempt(self, place: int, data: bytes, patience: float) -> Iterator[Result]:
         actor, number = self._actor(place), next(self._numbers)
@@ -217,29 +222,6 @@ class RaySandbox:
                 actor.end.remote(number)
         if kind == agent.FAILED:  # it has tried several times
             raise SandboxError(f"on a node of the cluster, {payload.decode(errors='replace')}")
-
-    def _patience(self, job: Job) -> float:
-        """Seconds after which there must be an answer; a sandbox's clock is charged half while a program waits."""
-        limits: Limits = job.limits
-        return 2 * limits.seconds * self._scale + _SPARE_SECONDS
-
-
-class _Turn:
-    """A free worker: of the actor whose turn it is, or of any other before this waits."""
-
-    def __init__(self, slots: list[threading.BoundedSemaphore], first: int):
-        self._slots, self._place = slots, first
-
-    def __enter__(self) -> int:
-        for place in (*range(self._place, len(self._slots)), *range(self._place)):
-            if self._slots[place].acquire(blocking=False):
-                self._place = place
-                return place
-        self._slots[self._place].acquire()
-        return self._place
-
-    def __exit__(self, *error: object) -> None:
-        self._slots[self._place].release()
 
 
 def _ray() -> Any:

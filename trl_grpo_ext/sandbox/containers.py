@@ -30,18 +30,18 @@ from typing import IO, Any, ClassVar, cast
 
 from trl_grpo_ext.errors import ConfigError, SandboxError
 from trl_grpo_ext.sandbox import agent
+from trl_grpo_ext.sandbox.backend import OneWay
 from trl_grpo_ext.sandbox.bundle import bundle
 from trl_grpo_ext.sandbox.codec import encode
-from trl_grpo_ext.sandbox.jobs import Called, Calls, Job, Limits, Ran, Result, Run, Tested, Tests
-from trl_grpo_ext.sandbox.options import Isolation, SandboxOptions
+from trl_grpo_ext.sandbox.jobs import Job, Result
+from trl_grpo_ext.sandbox.options import Isolation, SandboxOptions, longest_seconds
 from trl_grpo_ext.sandbox.retrying import Unavailable, resumed
 
 
 _ATTEMPTS = 3
 _START_SECONDS = 600.0  # the image may have to be fetched
 _END_SECONDS = 5.0
-_MOST_SCALE = 4.0  # by what the local sandbox multiplies time limits on a slow machine, at most
-_SPARE_SECONDS = 30.0
+_CLOSE_SECONDS = 30.0  # for a few bytes to an agent that always reads, on a busy machine
 _TOLD = 20  # lines of what the runtime says that are kept for an error message
 _BOOT = """import os, sys, tempfile
 def read(size):
@@ -59,7 +59,7 @@ os.execv(sys.executable, [sys.executable, "-I", path])
 """
 
 
-class DockerSandbox:
+class DockerSandbox(OneWay):
     """
     Runs programs in a Docker container.
 
@@ -96,7 +96,7 @@ class DockerSandbox:
         self.workers = checked.workers or len(os.sched_getaffinity(0))
         self.memory_mb = memory_mb or 1024 * (1 + self.workers)
         self.options = {**options, "workers": self.workers}
-        self._scale = checked.time_scale or _MOST_SCALE
+        self._checked = checked
         self._set_up()
         _forget_after_fork(self)
 
@@ -115,28 +115,12 @@ class DockerSandbox:
         inside = self._running().isolation
         return Isolation(inside.level, {f"{self.runtime} container": "on", **inside.layers})
 
-    def run(self, job: Run) -> Iterator[Ran]:
-        """Run a program, once for each input; see [`~trl_grpo_ext.sandbox.backend.Sandbox`]."""
-        return self._do(job)
-
-    def call(self, job: Calls) -> Iterator[Called]:
-        """Call a function of a program; see [`~trl_grpo_ext.sandbox.backend.Sandbox`]."""
-        return self._do(job)
-
-    def test(self, job: Tests) -> Iterator[Tested]:
-        """Run tests about a program; see [`~trl_grpo_ext.sandbox.backend.Sandbox`]."""
-        return self._do(job)
-
     def close(self) -> None:
         """End the container."""
         with self._starting:
             if self._container is not None:
                 self._container.close()
                 self._container = None
-
-    def processes(self) -> list[int]:
-        """Process ids, on this machine, of what lasts from one job to the next."""
-        return [] if self._container is None else [self._container.process.pid]
 
     def command(self, name: str) -> list[str]:
         """The command line that starts a container of that name."""
@@ -172,13 +156,7 @@ class DockerSandbox:
             yield from resumed(lambda: self._attempt(job), _ATTEMPTS)
 
     def _attempt(self, job: Job) -> Iterator[Result]:
-        container = self._running()
-        with container.job(agent.job_to_bytes(job), self._patience(job.limits)) as results:
-            yield from results
-
-    def _patience(self, limits: Limits) -> float:
-        """Seconds after which there must be an answer; the agent's own clock is charged half while a program waits."""
-        return 2 * limits.seconds * self._scale + _SPARE_SECONDS
+        yield from self._running().do(agent.job_to_bytes(job), longest_seconds(job, self._checked))
 
 
 class PodmanSandbox(DockerSandbox):
@@ -222,9 +200,21 @@ class _Container:
             self.close()
             raise
 
-    def job(self, job: bytes, patience: float) -> "_Results":
-        """Begin a job."""
-        return _Results(self, next(self._numbers), job, patience)
+    def do(self, job: bytes, patience: float) -> Iterator[Result]:
+        """Do a job; its results, one by one."""
+        number = next(self._numbers)
+        try:
+            kind, payload = self.ask(agent.BEGIN, number, job, patience)
+            while kind == agent.RESULT:
+                try:
+                    yield agent.result_from_bytes(payload)
+                except agent.Closed as error:
+                    raise Unavailable(f"the container of the sandbox failed: {error}") from None
+                kind, payload = self.ask(agent.NEXT, number, b"", patience)
+        finally:
+            self.forget(number)
+        if kind == agent.FAILED:  # it has tried several times
+            raise SandboxError(payload.decode(errors="replace"))
 
     def ask(self, kind: bytes, number: int, payload: bytes, seconds: float) -> tuple[bytes, bytes]:
         """Send a message and wait for the answer to it."""
@@ -260,7 +250,7 @@ class _Container:
         self._waiting.pop(number, None)
         with contextlib.suppress(Unavailable):
             if not self.ended:
-                self.send(agent.CLOSE, number, b"", time.monotonic() + _SPARE_SECONDS)
+                self.send(agent.CLOSE, number, b"", time.monotonic() + _CLOSE_SECONDS)
 
     def close(self) -> None:
         """End the container."""
@@ -306,7 +296,7 @@ class _Container:
         try:
             while True:
                 kind, number, payload = agent.read_frame(lambda size: self._answers.read(size) or b"")
-                waiting = self._waiting.get(0 if kind in (agent.READY, agent.REFUSED) else number)
+                waiting = self._waiting.get(number)
                 if waiting is not None:
                     waiting.put((kind, payload))
         except (agent.Closed, OSError, ValueError) as error:
@@ -339,30 +329,6 @@ class _Container:
         self._threads[1].join(1.0)  # its last words
         told = "; ".join(line for line in self._told if line)
         return Unavailable(f"the container of the sandbox failed: {self._why}{': ' if told else ''}{told}")
-
-
-class _Results:
-    """The results of one job in a container, one by one."""
-
-    def __init__(self, container: _Container, number: int, job: bytes, patience: float):
-        self._container, self._number, self._job, self._patience = container, number, job, patience
-
-    def __enter__(self) -> Iterator[Result]:
-        return self._each()
-
-    def __exit__(self, *error: object) -> None:
-        self._container.forget(self._number)
-
-    def _each(self) -> Iterator[Result]:
-        kind, payload = self._container.ask(agent.BEGIN, self._number, self._job, self._patience)
-        while kind == agent.RESULT:
-            try:
-                yield agent.result_from_bytes(payload)
-            except agent.Closed as error:
-                raise Unavailable(f"the container of the sandbox failed: {error}") from None
-            kind, payload = self._container.ask(agent.NEXT, self._number, b"", self._patience)
-        if kind == agent.FAILED:  # it has tried several times
-            raise SandboxError(payload.decode(errors="replace"))
 
 
 def _forget_after_fork(sandbox: DockerSandbox) -> None:

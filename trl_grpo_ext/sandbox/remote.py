@@ -17,7 +17,8 @@ Not covered: the service's own walls, and who else uses it: it sees programs and
 of two interpreters there, and its results come together, at its end. The services have limits of their own. Piston's
 defaults are too low: start it with `PISTON_RUN_TIMEOUT`, `PISTON_RUN_CPU_TIME` and `PISTON_OUTPUT_MAX_SIZE` raised; it
 takes requests of 100 kB at most. SandboxFusion stops a program in another language than Python that prints more than
-about 128 kB. With another language than Python, a lack of memory is told from other ends by Piston only.
+about 128 kB. With another language than Python, a lack of memory is told from other ends by Piston only, time is that
+on the clock even if the service is busy, and how fast the service is nobody measures: `time_scale` says it, else 1.
 """
 
 import base64
@@ -31,31 +32,33 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from trl_grpo_ext.errors import ConfigError, SandboxError
 from trl_grpo_ext.sandbox import agent
+from trl_grpo_ext.sandbox.backend import OneWay
 from trl_grpo_ext.sandbox.bundle import bundle
-from trl_grpo_ext.sandbox.jobs import Called, Calls, Job, Limits, Ran, Result, Run, Tested, Tests
-from trl_grpo_ext.sandbox.options import Isolation, SandboxOptions
+from trl_grpo_ext.sandbox.jobs import Job, Limits, Ran, Result, Run
+from trl_grpo_ext.sandbox.languages import BUILD_SECONDS, LANGUAGES
+from trl_grpo_ext.sandbox.options import Isolation, SandboxOptions, longest_seconds
 from trl_grpo_ext.sandbox.retrying import Unavailable, repeated
 
 
-_MOST_SCALE = 4.0  # by what the local sandbox multiplies time limits on a slow machine, at most
-_START_SECONDS = 10.0  # of the agent, in a service that is busy
-_COMPILE_SECONDS = 60.0
+_COMPILE_SECONDS = 2 * BUILD_SECONDS  # on the clock; the local sandbox counts seconds of the processor
 _MOST_ANSWER = 128 << 20  # bytes of an answer over HTTP
 _MOST_RESULTS = 32 << 20  # bytes of all results of a job
 _NOTE = 300
 _NONCE_BYTES = 24
 _BUSY = (408, 425, 429)
+_NOTHING = Run("", (), limits=Limits(seconds=0.01))  # a job that only finds out what protects programs there
 _START_AGENT = """import runpy, sys
 sys.argv[1:] = ["--once", "order.bin", {answer!r}]
 runpy.run_path("agent.zip", run_name="__main__")
 """
 
 
-class _HttpSandbox:
+class _HttpSandbox(OneWay):
     """What the services have in common: agents for Python, and everything about requests."""
 
     most_results = _MOST_RESULTS
@@ -84,7 +87,7 @@ class _HttpSandbox:
         self.patience = patience
         self.headers = {"Content-Type": "application/json", **(headers or {})}
         self.options = {**options, "workers": 1}
-        self._scale = checked.time_scale or _MOST_SCALE
+        self._checked = checked
         self._slots = threading.BoundedSemaphore(workers)
         self._opening = threading.Lock()
         self._isolation: Isolation | None = None
@@ -98,40 +101,30 @@ class _HttpSandbox:
         """
         with self._opening:
             if self._isolation is None:
-                self._isolation = repeated(lambda: self._ask_agent(None)[0], self.attempts)
+                self._isolation = repeated(lambda: self._ask_agent(_NOTHING, self.probe_bytes())[0], self.attempts)
         return self._isolation
-
-    def run(self, job: Run) -> Iterator[Ran]:
-        """Run a program, once for each input; see [`~trl_grpo_ext.sandbox.backend.Sandbox`]."""
-        return self._do(job) if job.language == "python" else self._run_directly(job)
-
-    def call(self, job: Calls) -> Iterator[Called]:
-        """Call a function of a program; see [`~trl_grpo_ext.sandbox.backend.Sandbox`]."""
-        return self._do(job)
-
-    def test(self, job: Tests) -> Iterator[Tested]:
-        """Run tests about a program; see [`~trl_grpo_ext.sandbox.backend.Sandbox`]."""
-        return self._do(job)
 
     def close(self) -> None:
         """Nothing lasts from one request to the next."""
 
+    def _do(self, job: Any) -> Iterator[Any]:
+        if getattr(job, "language", "python") == "python":
+            return self._have_done(job)
+        return self._run_directly(job)
+
     # --------------------------------------------------------------------------------------------------------- agents
 
-    def _do(self, job: Any) -> Iterator[Any]:
+    def _have_done(self, job: Job) -> Iterator[Any]:
         with self._slots:
             self.isolation()
             results = repeated(lambda: self._ask_agent(job)[1], self.attempts)
         yield from results
 
-    def _ask_agent(self, job: Job | None) -> tuple[Isolation, list[Result]]:
-        limits = Limits(seconds=0.0) if job is None else job.limits
+    def _ask_agent(self, job: Job, pad: int = 0) -> tuple[Isolation, list[Result]]:
         nonce = secrets.token_hex(_NONCE_BYTES).encode()
-        pad = self.probe_bytes() if job is None else 0
         order = agent.order_once(nonce, self.options, job, self.most_results, pad)
         files = {"agent.zip": bundle(), "order.bin": order}
-        # The agent's clock is charged half while a program waits, so a job lasts twice its time at most.
-        said, told = self._run_agent(files, 2 * limits.seconds * self._scale + _START_SECONDS)
+        said, told = self._run_agent(files, longest_seconds(job, self._checked))
         _, found, answer = said.partition(nonce)
         if not found:
             raise Unavailable(
@@ -154,16 +147,20 @@ class _HttpSandbox:
 
     def _run_directly(self, job: Run) -> Iterator[Ran]:
         language = self.languages.get(job.language, job.language)
+        seconds = left = job.limits.seconds * (self._checked.time_scale or 1.0)
         with self._slots:
             for text in job.inputs:
-                ran = repeated(functools.partial(self._run, job, language, text), self.attempts)
-                if len(ran.output.encode("utf-8", "replace")) > job.limits.output_bytes:
-                    ran = Ran("output", ran.output[: job.limits.output_bytes], "it printed more than is allowed")
-                yield ran
-                if ran.ended == "timeout":
+                if left <= 0:
+                    yield Ran("timeout", note=f"not done within {seconds:g} s")
+                    return
+                ran = repeated(functools.partial(self._run, job, language, text, left), self.attempts)
+                left -= ran.seconds
+                yield _cut(ran, job.limits.output_bytes)
+                if ran.ended in ("timeout", "raised"):  # what has raised is the compiler
                     return
 
-    def _run(self, job: Run, language: str, text: str) -> Ran:
+    def _run(self, job: Run, language: str, text: str, seconds: float) -> Ran:
+        """Run a program with one input for no more than so many seconds; `"raised"` if it does not compile."""
         raise NotImplementedError
 
     # ------------------------------------------------------------------------------------------------------- requests
@@ -223,7 +220,6 @@ class SandboxFusion(_HttpSandbox):
     languages: ClassVar = {"javascript": "nodejs"}
     _ANSWER = "answer.bin"
     _STALLED = 64 << 10  # a program that has printed more than what fits into the service's pipe waits for ever
-    _OWN_MEMORY = ("nodejs", "java", "go", "scala", "csharp")  # reserve more addresses than they use
 
     def _run_agent(self, files: dict[str, bytes], seconds: float) -> tuple[bytes, str]:
         answer = self._post(
@@ -245,30 +241,33 @@ class SandboxFusion(_HttpSandbox):
         except (ValueError, TypeError):
             raise Unavailable(f"{self.url} returns a file that is not encoded as agreed") from None
 
-    def _run(self, job: Run, language: str, text: str) -> Ran:
+    def _run(self, job: Run, language: str, text: str, seconds: float) -> Ran:
         body = {
             "language": language,
             "code": job.source,
             "stdin": text,
             "compile_timeout": _COMPILE_SECONDS,
-            "run_timeout": job.limits.seconds,
+            "run_timeout": seconds,
         }
-        if language not in self._OWN_MEMORY:
+        known = LANGUAGES.get(job.language)
+        if known is not None and known.counts_reserved:  # the service limits addresses, not what is used of them
             body["memory_limit_MB"] = job.limits.memory_mb
-        answer = self._post(body, _COMPILE_SECONDS + job.limits.seconds)
+        answer = self._post(body, _COMPILE_SECONDS + seconds)
         if answer.get("compile_result"):
             compiled = self._stage(answer, "compile_result")
-            if compiled["status"] != "Finished" or compiled.get("return_code") != 0:
-                return Ran("raised", note=f"it does not compile: {_last(compiled.get('stderr'))}")
+            if compiled["status"] == "TimeLimitExceeded":
+                return Ran("raised", note=f"CompileError: not done within {_COMPILE_SECONDS:g} s")
+            if compiled.get("return_code") != 0:
+                return Ran("raised", note=f"CompileError: {_last(compiled.get('stderr'))}")
         ran = self._stage(answer, "run_result")
-        output, seconds = str(ran.get("stdout") or ""), float(ran.get("execution_time") or 0.0)
+        output, took = str(ran.get("stdout") or ""), float(ran.get("execution_time") or 0.0)
         if ran["status"] == "TimeLimitExceeded":
             stalled = len(output.encode("utf-8", "replace")) >= self._STALLED
-            note = "it printed more than the service passes on" if stalled else ""
-            return Ran("output" if stalled else "timeout", output, note, seconds)
+            note = "it printed more than the service passes on" if stalled else f"not done within {seconds:g} s"
+            return Ran("output" if stalled else "timeout", output, note, took)
         if ran.get("return_code") == 0:
-            return Ran("ok", output, "", seconds)
-        return Ran("exited", output, f"exit code {ran.get('return_code')}: {_last(ran.get('stderr'))}", seconds)
+            return Ran("ok", output, "", took)
+        return Ran("exited", output, f"exit code {ran.get('return_code')}: {_last(ran.get('stderr'))}", took)
 
     def _stage(self, answer: dict[str, Any], name: str) -> dict[str, Any]:
         stage = answer.get(name)
@@ -291,16 +290,8 @@ class PistonSandbox(_HttpSandbox):
             That as much comes through is tried at the first job.
         versions (`dict[str, str]`, *optional*):
             Version of a language that is asked for, as a range; by default any, and Python 3.10 or newer.
-        workers (`int`, *optional*, defaults to `8`):
-            Requests at a time.
-        attempts (`int`, *optional*, defaults to `4`):
-            How often a request is made that fails for no fault of its own.
-        patience (`float`, *optional*, defaults to `60.0`):
-            Seconds that a request may take longer than the program it is about.
-        headers (`dict[str, str]`, *optional*):
-            Headers of every request, such as `Authorization`.
         **options:
-            Others of [`SandboxOptions`]; they are for the agent.
+            The others of [`SandboxFusion`].
 
     Raises:
         [`~errors.ConfigError`]: if an option is unknown or has a wrong value.
@@ -337,27 +328,28 @@ class PistonSandbox(_HttpSandbox):
         told = ran.get("stderr") or ran.get("message") or ran.get("status") or ran.get("signal")
         return str(ran.get("stdout")).encode(errors="replace"), str(told)
 
-    def _run(self, job: Run, language: str, text: str) -> Ran:
+    def _run(self, job: Run, language: str, text: str, seconds: float) -> Ran:
         memory = job.limits.memory_mb << 20
         files = [{"content": job.source}]
-        answer = self._execute(language, files, text, job.limits.seconds, run_memory_limit=memory)
+        answer = self._execute(language, files, text, seconds, run_memory_limit=memory)
         if answer.get("compile"):
             compiled = self._stage(answer, "compile")
             if compiled.get("code") != 0:
-                return Ran("raised", note=f"it does not compile: {_last(compiled.get('stderr'))}")
+                told = compiled.get("stderr") or compiled.get("message") or f"ended by {compiled.get('signal')}"
+                return Ran("raised", note=f"CompileError: {_last(told)}")
         ran = self._stage(answer, "run")
-        output, seconds = str(ran.get("stdout") or ""), float(ran.get("wall_time") or 0.0) / 1000
+        output, took = str(ran.get("stdout") or ""), float(ran.get("wall_time") or 0.0) / 1000
         status, signal = ran.get("status"), ran.get("signal")
         if status == "TO":
-            return Ran("timeout", output, "", seconds)
+            return Ran("timeout", output, f"not done within {seconds:g} s", took)
         if status in ("OL", "EL"):
-            return Ran("output", output, str(ran.get("message") or ""), seconds)
+            return Ran("output", output, str(ran.get("message") or ""), took)
         if signal and float(ran.get("memory") or 0) >= self._NEAR * memory:
-            return Ran("memory", output, f"ended by {signal}", seconds)
+            return Ran("memory", output, f"ended by {signal}", took)
         if signal or ran.get("code") != 0:
             note = f"ended by {signal}" if signal else f"exit code {ran.get('code')}: {_last(ran.get('stderr'))}"
-            return Ran("exited", output, note, seconds)
-        return Ran("ok", output, "", seconds)
+            return Ran("exited", output, note, took)
+        return Ran("ok", output, "", took)
 
     def _execute(
         self, language: str, files: list[dict[str, str]], text: str, seconds: float, **limits: int
@@ -388,6 +380,15 @@ class PistonSandbox(_HttpSandbox):
         if "entity too large" in words:
             return "; it takes requests of 100 kB at most, so this task is not for Piston"
         return ""
+
+
+def _cut(ran: Ran, most: int) -> Ran:
+    """What a run printed, no more than is allowed of it."""
+    printed = ran.output.encode("utf-8", "replace")
+    if len(printed) <= most:
+        return ran
+    note = f"it printed {len(printed)} bytes; the most is {most}"
+    return replace(ran, ended="output", output=printed[:most].decode("utf-8", "replace"), note=note)
 
 
 def _words(body: bytes) -> str:

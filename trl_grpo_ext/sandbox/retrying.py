@@ -1,4 +1,4 @@
-"""What every backend with machinery elsewhere does when that machinery fails: try again, and go on where it was."""
+"""What sandboxes do when their machinery fails: try again, and go on where they were."""
 
 import random
 import time
@@ -11,11 +11,11 @@ from trl_grpo_ext.errors import SandboxError
 
 R = TypeVar("R")
 
-_LONGEST_PAUSE = 30.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 
 
 class Unavailable(SandboxError):
-    """The machinery failed in a way that another attempt may not."""
+    """The machinery failed in a way that another attempt may not. Other errors stay what they are."""
 
 
 def repeated(attempt: Callable[[], R], attempts: int) -> R:
@@ -36,11 +36,11 @@ def repeated(attempt: Callable[[], R], attempts: int) -> R:
         try:
             return attempt()
         except Unavailable:
-            time.sleep(_pause(failures))
+            time.sleep(_pause(failures, _FIRST_PAUSE))
     return attempt()
 
 
-def resumed(attempt: Callable[[], Iterator[R]], attempts: int) -> Iterator[R]:
+def resumed(attempt: Callable[[], Iterator[R]], attempts: int, pause: float = _FIRST_PAUSE) -> Iterator[R]:
     """
     Do a job; where the machinery fails in the middle, do it again, and skip the results that were given already.
 
@@ -49,6 +49,9 @@ def resumed(attempt: Callable[[], Iterator[R]], attempts: int) -> Iterator[R]:
             Begins the job and returns its results.
         attempts (`int`):
             How often it is begun at most.
+        pause (`float`, *optional*, defaults to `0.5`):
+            Seconds before the second attempt, and twice as many before each later one. Machinery that is this
+            process's own needs none.
 
     Raises:
         [`Unavailable`]: if the last attempt failed, too.
@@ -66,9 +69,9 @@ def resumed(attempt: Callable[[], Iterator[R]], attempts: int) -> Iterator[R]:
         except Unavailable:
             if failures == attempts:
                 raise
-            time.sleep(_pause(failures))
+            time.sleep(_pause(failures, pause))
 
 
-def _pause(failures: int) -> float:
+def _pause(failures: int, first: float) -> float:
     """Seconds to wait: twice as long after each failure, and not the same for everybody who failed together."""
-    return min(0.5 * 2 ** (failures - 1), _LONGEST_PAUSE) * random.uniform(0.5, 1.0)
+    return min(first * 2 ** (failures - 1), _LONGEST_PAUSE) * random.uniform(0.5, 1.0)
