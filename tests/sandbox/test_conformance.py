@@ -25,12 +25,7 @@ ALWAYS = (
     *("tests_use_closures_callbacks_and_generators",),
 )
 ALWAYS_OF_SERVICES = ("call_passes_every_kind_of_plain_data", "run_passes_any_text")
-ALWAYS_OF_AGENTS = (
-    *("call_goes_on_after_an_exception", "no_results_are_asked_for_nothing"),
-    *("many_jobs_from_many_threads", "an_iterator_that_is_closed_early_frees_its_worker", "isolation_is_reported"),
-    *("an_iterator_that_was_never_begun_holds_no_worker", "isolation_hides_files"),
-    *("call_survives_values_without_end", "run_passes_large_input_and_output", "tests_use_classes"),
-)
+ALWAYS_OF_AGENTS = ("many_jobs_from_many_threads", "an_iterator_that_is_closed_early_frees_its_worker")
 
 
 @contextlib.contextmanager
@@ -98,7 +93,7 @@ def _wanted(backend: str) -> tuple[str, ...]:
     isolation = [name for name in conformance.CHECKS if name.startswith("isolation")]
     return {
         "local_unprivileged": tuple(isolation),
-        "docker": (*ALWAYS, *isolation),
+        "docker": (*ALWAYS, *ALWAYS_OF_AGENTS, *isolation),
         "ray": (*ALWAYS, *ALWAYS_OF_AGENTS),
     }.get(backend, ALWAYS_OF_SERVICES)
 

@@ -137,8 +137,10 @@ class Tester:
             ended = error.ended if isinstance(error, _Failed) else "raised"
             return ended, str(error)[:_NOTE]
         namespace.update(found)
+        uses, self._asked = self._asked, False
         ended, note = self._one(setup, namespace)
         of_the_program = self._asked or _loads(setup) & {*wanted, function}
+        self._asked = self._asked or uses
         if ended == "raised" and not of_the_program:
             return "unusable", note
         namespace.update({function: found[function]} if function in found else {})  # not a stub of the same name

@@ -9,6 +9,7 @@ from typing import Any
 
 from trl_grpo_ext.errors import DataError
 from trl_grpo_ext.sandbox.codec import MAX_BYTES, CodecError, decode, encode
+from trl_grpo_ext.sandbox.options import MOST_STRETCH
 
 
 _SHORTEST_WAIT = 0.005  # seconds between two looks at what a program that is out of time has used
@@ -74,7 +75,7 @@ class Clock:
         if self._charged + elapsed < self.seconds:
             return elapsed
         used = self._used()
-        return min(elapsed, max(used, elapsed / (4 if used >= _WORKING * elapsed else 1.5)))
+        return min(elapsed, max(used, elapsed / (MOST_STRETCH if used >= _WORKING * elapsed else 1.5)))
 
 
 class Conversation:

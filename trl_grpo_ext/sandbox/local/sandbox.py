@@ -23,12 +23,11 @@ from trl_grpo_ext.sandbox.local.endings import (
 from trl_grpo_ext.sandbox.local.running import run
 from trl_grpo_ext.sandbox.local.zygote import Zygote
 from trl_grpo_ext.sandbox.local.zygotes import Zygotes, isolation_of
-from trl_grpo_ext.sandbox.options import Isolation, SandboxOptions
+from trl_grpo_ext.sandbox.options import MOST_SCALE, Isolation, SandboxOptions
 
 
 _ATTEMPTS = 3
 _REFERENCE_SECONDS = 0.003  # what the zygote's calibration takes on a 3 GHz server core; the unit of time limits
-_MOST_SCALE = 4.0
 
 _ENDED_BY_KILL: dict[type, Any] = {
     kind: result("exited", note="its process was killed each time it was run")
@@ -105,7 +104,7 @@ class LocalSandbox:
     def _seconds(self, zygote: Zygote, limits: Limits) -> float:
         scale = self.options.time_scale
         if scale is None:
-            scale = min(max(zygote.calibration / _REFERENCE_SECONDS, 1.0), _MOST_SCALE)
+            scale = min(max(zygote.calibration / _REFERENCE_SECONDS, 1.0), MOST_SCALE)
         return limits.seconds * scale
 
     def _do(self, job: J, attempt: Callable[[Zygote, J, Clock, dict], Iterator[R]]) -> Iterator[R]:
