@@ -129,7 +129,6 @@ def _traces() -> dict:
     return {
         "files": {path for path in files if _OF_HACKS.match(os.path.basename(path))},
         "shared memory": {name for name in shared if not name.startswith(("sem.", "psm_"))},
-        "descriptors": _descriptors()[0],
         "threads": threading.active_count(),
         "signals": [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD, signal.SIGUSR1)],
         "builtins": {name: id(value) for name, value in vars(builtins).items() if name != "_"},
@@ -153,13 +152,15 @@ def sandbox():
 @pytest.fixture
 def nothing_left(sandbox):
     lasting = sandbox.processes()
-    before, others, sockets = _traces(), _outside(sandbox), _descriptors()[1]
+    before, others, (opened, sockets) = _traces(), _outside(sandbox), _descriptors()
     yield
     after = _traces()
     assert {key: value for key, value in after.items() if value != before[key]} == {}
     assert sandbox.processes() == lasting, "the sandbox's own process was ended"
     assert _outside(sandbox) <= others, "processes were left"
-    assert _descriptors()[1] <= sockets + sandbox.workers, "sockets were left"  # those to workers that are kept may be
+    descriptors, more_sockets = _descriptors()
+    assert Counter(descriptors) - Counter(opened) == Counter(), "descriptors were left"
+    assert more_sockets <= sockets, "sockets were left"
 
 
 # ------------------------------------------------------------------------------------------------------------ hacks

@@ -197,6 +197,12 @@ class _Writer:
         for part in parts:
             self.write(part, 0)
 
+    def _range(self, value: range, depth: int) -> None:
+        parts = (value.start, value.stop, value.step)
+        if not all(_LEAST <= part <= _MOST for part in parts):
+            raise CodecError("a range of numbers of more than 64 bits", value)
+        self._parts(b"r", *parts)
+
     def _datetime(self, value: datetime, depth: int) -> None:
         self.out += b"w" + _DAY.pack(value.year, value.month, value.day)
         self._clock(value.timetz(), value.utcoffset())
@@ -254,7 +260,7 @@ _WRITERS: dict[type, Callable[[_Writer, Any, int], None]] = {
     frozenset: lambda writer, value, depth: writer._members(b"f", value, depth),
     deque: lambda writer, value, depth: writer._members(b"Q", value, depth),
     dict: _Writer._dict,
-    range: lambda writer, value, depth: writer._parts(b"r", value.start, value.stop, value.step),
+    range: _Writer._range,
     Decimal: lambda writer, value, depth: writer._blob(b"x", str(value).encode()),
     Fraction: lambda writer, value, depth: writer._parts(b"q", value.numerator, value.denominator),
     date: _date,

@@ -39,7 +39,7 @@ _CAPABILITY_HEADER, _NO_CAPABILITIES = struct.pack("<Ii", 0x20080522, 0), bytes(
 _NUMBERS = {"x86_64": (56, 155), "aarch64": (220, 41)}  # clone, pivot_root
 _NEW_ROOTS = ("/mnt", "/media", "/srv", "/opt", "/run", "/tmp", "/sys")
 STDIN_COPY = "/tmp/.stdin"
-_DEVICES = ("null", "zero", "full", "random", "urandom")
+DEVICES = ("null", "zero", "full", "random", "urandom")
 _MASKED = ("site-packages", "dist-packages")
 
 # Not released and taken back around a call, as CDLL would do it: a clone happens in the middle of one.
@@ -177,7 +177,7 @@ def _build_root(reads: list[str], packages: list[str]) -> None:
             _mount("tmpfs", root + os.path.realpath(masked), "tmpfs", _MS_NOSUID | _MS_NODEV, "size=1m,mode=755")
     for path in packages:
         _bind(path, _mirror(root, path))
-    for device in _DEVICES:
+    for device in DEVICES:
         _bind(f"/dev/{device}", _mirror(root, f"/dev/{device}"), device=True)
     os.symlink(STDIN_COPY, f"{root}/dev/stdin")  # there is no /proc to find the real one by
     os.mkdir(f"{root}/tmp", 0o1777)

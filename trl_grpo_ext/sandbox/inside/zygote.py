@@ -155,16 +155,14 @@ class Zygote:
         if not landlock.abi():
             raise OSError("the kernel has no Landlock, or it is switched off")
         if self._own_processes:
-            self._reads = ["/"]
-        else:
-            parts = [part for path in reads if os.path.isdir(path) for part in namespaces.unmasked_parts(path)]
-            files = [path for path in reads if not os.path.isdir(path)]
-            devices = ["/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/full"]
-            self._reads = [*parts, *files, *devices, *self.config["packages"]]
-        if self._own_processes:
             executable = ["/"] if self.config["tools"] else []
             # Nothing but the private folder, which is mounted later, can be written: all other mounts are read-only.
-            self._ruleset = landlock.ruleset(self._reads, ["/"], executable)
+            self._ruleset = landlock.ruleset(["/"], ["/"], executable)
+            return
+        parts = [part for path in reads if os.path.isdir(path) for part in namespaces.unmasked_parts(path)]
+        files = [path for path in reads if not os.path.isdir(path)]
+        devices = [f"/dev/{name}" for name in namespaces.DEVICES]
+        self._reads = [*parts, *files, *devices, *self.config["packages"]]
 
     def _prepare_seccomp(self) -> None:
         if not seccomp.supported():

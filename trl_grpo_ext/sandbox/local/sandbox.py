@@ -5,7 +5,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 from trl_grpo_ext.errors import SandboxError
@@ -113,12 +113,10 @@ class LocalSandbox:
         opened = self._zygotes.closed
         with self._slots:
             for attempts_left in reversed(range(_ATTEMPTS)):
+                zygote = self._zygotes.get(getattr(job, "language", "python"))  # what fails here fails again
+                clock = Clock(self._seconds(zygote, job.limits))
                 try:
-                    zygote = self._zygotes.get(getattr(job, "language", "python"))
-                    seconds = self._seconds(zygote, job.limits)
-                    # The kernel's own limit of processor time is a second line; threads use it up faster.
-                    inside = asdict(replace(job.limits, seconds=2 * seconds + 1))
-                    results = attempt(zygote, job, Clock(seconds), inside)
+                    results = attempt(zygote, job, clock, asdict(job.limits))
                     with contextlib.closing(results):  # type: ignore[type-var]
                         for index, result in enumerate(results):
                             if index >= done:

@@ -58,6 +58,8 @@ class Zygote:
         tools: tuple[str, ...] = (),
         off: tuple[str, ...] = (),
     ):
+        if sys.platform != "linux":
+            raise SandboxError(f"programs are run on Linux only, and this is {sys.platform}; choose another `sandbox`")
         paths = [path for package in packages for path in _package_paths(package)]
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._lock = threading.Lock()
