@@ -36,7 +36,7 @@ _MODULE = "tests"
 # Where a bare name that the tests use without importing it belongs, if it is one of these modules' public names.
 _WELL_KNOWN = (
     *("math", "collections", "itertools", "functools", "decimal", "fractions", "datetime", "operator", "copy"),
-    *("heapq", "bisect", "random", "re", "string", "statistics", "typing", "unittest", "cmath", "json"),
+    *("heapq", "bisect", "random", "re", "string", "statistics", "typing", "cmath", "json"),  # all of them are loaded
 )
 # Judges in their own right: tests that use one without importing it do not get the program's idea of it.
 _ALIASES = {"np": "numpy", "pd": "pandas", "nx": "networkx", "plt": "matplotlib", "pytest": "pytest", "numpy": "numpy"}

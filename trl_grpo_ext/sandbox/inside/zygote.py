@@ -25,7 +25,7 @@ from typing import Any
 
 from trl_grpo_ext.sandbox.codec import decode, encode
 from trl_grpo_ext.sandbox.inside import commands, landlock, namespaces, seccomp, worker
-from trl_grpo_ext.sandbox.inside.channel import Channel
+from trl_grpo_ext.sandbox.inside.channel import Channel, ChannelClosed
 from trl_grpo_ext.sandbox.inside.folders import folder_bytes, remove_folder
 from trl_grpo_ext.sandbox.inside.tester import Tester
 
@@ -425,7 +425,8 @@ class Zygote:
             limits, *tests = arguments
             worker.apply_limits(limits)
             Tester(channel, Channel(descriptors[0])).run(*tests)
-            channel.receive()  # until the host has read the reports
+            with contextlib.suppress(ChannelClosed):
+                channel.receive()  # until the host has read the reports
         elif job == "build":
             commands.build(channel, descriptors, self._install, *arguments)
         elif job == "execute":
