@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args, get_origin
 
 from trl_grpo_ext.errors import ConfigError
-from trl_grpo_ext.registry import nearest_names
+from trl_grpo_ext.verify.reading_options import read_options
 
 
 @dataclass(frozen=True)
@@ -70,19 +70,7 @@ class CodeOptions:
         Raises:
             [`~errors.ConfigError`]: if a name is unknown (the message names the nearest) or a value is out of range.
         """
-        if options is None:
-            return DEFAULT_OPTIONS
-        if isinstance(options, cls):
-            return options
-        if not isinstance(options, dict):
-            raise ConfigError(f"options is {options!r}; expected CodeOptions or a mapping")
-        known = [item.name for item in fields(cls)]
-        for name in options:
-            if name not in known:
-                nearest = nearest_names(str(name), known)
-                hint = f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(known)}"
-                raise ConfigError(f"there is no code option {name!r}; {hint}")
-        return cls(**options)
+        return read_options("code", DEFAULT_OPTIONS, options)
 
 
 def is_tolerance(value: object) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args, get_origin
 
 from trl_grpo_ext.errors import ConfigError
-from trl_grpo_ext.registry import nearest_names
+from trl_grpo_ext.verify.reading_options import read_options
 
 
 @dataclass(frozen=True)
@@ -102,19 +102,7 @@ class MathOptions:
         Raises:
             [`~errors.ConfigError`]: if a name is unknown (the message names the nearest) or a value is out of range.
         """
-        if options is None:
-            return DEFAULT_OPTIONS
-        if isinstance(options, cls):
-            return options
-        if not isinstance(options, dict):
-            raise ConfigError(f"options is {options!r}; expected MathOptions or a mapping")
-        known = [item.name for item in fields(cls)]
-        for name in options:
-            if name not in known:
-                nearest = nearest_names(str(name), known)
-                hint = f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(known)}"
-                raise ConfigError(f"there is no maths option {name!r}; {hint}")
-        return cls(**options)
+        return read_options("maths", DEFAULT_OPTIONS, options)
 
 
 DEFAULT_OPTIONS = MathOptions()
