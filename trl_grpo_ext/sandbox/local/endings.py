@@ -12,6 +12,7 @@ from trl_grpo_ext.sandbox.local.zygote import Zygote
 
 
 MOST_NOTED = 500
+NOT_AS_AGREED = "the program's process does not answer as agreed"
 
 
 class WorkerKilled(SandboxError):
@@ -36,7 +37,7 @@ def read_report(reply: Any) -> tuple[str, str]:
         ended, note = reply
         if ended in ENDED and ended != "unusable":
             return ended, note[:MOST_NOTED]
-    return "exited", "the program's process does not answer as agreed"
+    return "exited", NOT_AS_AGREED
 
 
 def why_it_ended(zygote: Zygote, number: int, clock: Clock) -> tuple[Any, str]:
@@ -45,7 +46,7 @@ def why_it_ended(zygote: Zygote, number: int, clock: Clock) -> tuple[Any, str]:
     if why == "overfull":
         return "output", "it wrote more than its folder may hold"
     if why == "forced":
-        return "exited", "the program's process does not answer as agreed"
+        return "exited", NOT_AS_AGREED
     if code >= 0:
         return ("ok", "") if code == 0 else ("exited", f"exit code {code}")
     if code in (-signal.SIGKILL, -signal.SIGXCPU) and seconds >= clock.seconds:
@@ -63,7 +64,7 @@ def _signal_name(number: int) -> str:
     return f"signal {number}"
 
 
-def why_it_left(zygote: Zygote, number: int, clock: Clock) -> tuple[Any, None, str]:
+def why_it_left(zygote: Zygote, number: int, clock: Clock) -> tuple[Any, str]:
     """As above, where a worker was expected to go on: even a peaceful end is a failure."""
     ended, note = why_it_ended(zygote, number, clock)
-    return ("exited", None, "exit code 0") if ended == "ok" else (ended, None, note)
+    return ("exited", "exit code 0") if ended == "ok" else (ended, note)

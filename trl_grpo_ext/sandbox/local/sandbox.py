@@ -14,6 +14,7 @@ from trl_grpo_ext.sandbox.jobs import Called, Calls, Limits, Ran, Run, Tested, T
 from trl_grpo_ext.sandbox.local.conversation import Clock, Conversation, Ended, TimeUp
 from trl_grpo_ext.sandbox.local.endings import (
     MOST_NOTED,
+    NOT_AS_AGREED,
     WorkerKilled,
     fresh_worker,
     read_report,
@@ -149,7 +150,8 @@ class LocalSandbox:
             except TimeUp:
                 yield Called("timeout", note=f"no answer within {clock.seconds:g} s")
             except Ended:
-                yield Called(*why_it_left(zygote, number, clock))
+                ended, note = why_it_left(zygote, number, clock)
+                yield Called(ended, note=note)
 
     def _test(self, zygote: Zygote, job: Tests, clock: Clock, limits: dict) -> Iterator[Tested]:
         with fresh_worker(zygote, clock) as (program, talk), fresh_worker(zygote, clock) as (tester, reports):
@@ -162,7 +164,7 @@ class LocalSandbox:
                 for _ in job.tests:
                     tested = _tested(reports.receive())
                     if tested.ended == "exited":
-                        ended, _, note = why_it_left(zygote, program, clock)
+                        ended, note = why_it_left(zygote, program, clock)
                         tested = Tested(ended, f"{note}: {tested.note}")
                     clock.stop()
                     yield tested
@@ -194,7 +196,7 @@ def _call_once(talk: Conversation, function: str, arguments: tuple) -> Called:
             ended, note = read_report((ended, note))
             return Called(ended, note=note)  # type: ignore[arg-type]
         case _:
-            return Called("exited", note="the program's process does not answer as agreed")
+            return Called("exited", note=NOT_AS_AGREED)
 
 
 def _tested(report: Any) -> Tested:
